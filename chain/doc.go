@@ -1,0 +1,2 @@
+// Package chain holds the bytes of a ledger.
+package chain
