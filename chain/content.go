@@ -80,8 +80,8 @@ func ParseCreated(content []byte) (*Created, error) {
 	}
 	s := scanner{b: content}
 	var c Created
-	err := s.closed(func(name string) (_ bool, err error) {
-		switch name {
+	err := s.closed(func(name []byte) (_ bool, err error) {
+		switch string(name) {
 		case "continues":
 			c.Continues, err = s.continues()
 		case "created_by":
@@ -99,15 +99,18 @@ func ParseCreated(content []byte) (*Created, error) {
 		}
 		return true, err
 	}, "created_by", "format", "keys", "ledger", "nonce")
-	return &c, err
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
 }
 
 // formatOf finds the format member of canonical content.
 func formatOf(content []byte) (string, error) {
 	s := scanner{b: content}
 	format := ""
-	err := s.closed(func(name string) (_ bool, err error) {
-		if name == "format" {
+	err := s.closed(func(name []byte) (_ bool, err error) {
+		if string(name) == "format" {
 			format, err = s.text()
 			return true, err
 		}
@@ -118,8 +121,8 @@ func formatOf(content []byte) (string, error) {
 
 func (s *scanner) continues() (*Continues, error) {
 	var c Continues
-	return &c, s.closed(func(name string) (_ bool, err error) {
-		switch name {
+	return &c, s.closed(func(name []byte) (_ bool, err error) {
+		switch string(name) {
 		case "checkpoint":
 			if !s.lit("null") {
 				c.Checkpoint, err = s.text()

@@ -29,6 +29,8 @@ func (e *FormError) Error() string {
 // Unwrap makes errors.Is(err, ErrForm) true.
 func (e *FormError) Unwrap() error { return ErrForm }
 
+const missing = "missing"
+
 func fault(reason string) error { return &FormError{Reason: reason} }
 
 func faultAt(name, reason string) error { return under(name, fault(reason)) }

@@ -148,8 +148,8 @@ func ParseLine(b []byte) (Line, error) {
 func (s *scanner) eventLine() (*Event, error) {
 	var e Event
 	salted := false
-	err := s.closed(func(name string) (_ bool, err error) {
-		switch name {
+	err := s.closed(func(name []byte) (_ bool, err error) {
+		switch string(name) {
 		case "content":
 			e.Content, err = s.content()
 		case "hash":
@@ -191,15 +191,15 @@ func (s *scanner) content() ([]byte, error) {
 
 func (s *scanner) partSalts() (map[string]Salt, error) {
 	salts := map[string]Salt{}
-	err := s.closed(func(part string) (bool, error) {
-		if err := CheckToken(part); err != nil {
+	err := s.closed(func(part []byte) (bool, error) {
+		if err := validToken(part); err != nil {
 			return true, err
 		}
-		return true, s.closed(func(name string) (_ bool, err error) {
-			if name != "salt" {
+		return true, s.closed(func(name []byte) (_ bool, err error) {
+			if string(name) != "salt" {
 				return false, nil
 			}
-			salts[part], err = s.salt()
+			salts[string(part)], err = s.salt()
 			return true, err
 		}, "salt")
 	})
@@ -211,12 +211,12 @@ func (s *scanner) partSalts() (map[string]Salt, error) {
 
 func (s *scanner) bodyLine() (*Body, error) {
 	var b Body
-	return &b, s.closed(func(name string) (bool, error) {
-		if name != "body" {
+	return &b, s.closed(func(name []byte) (bool, error) {
+		if string(name) != "body" {
 			return false, nil
 		}
-		return true, s.closed(func(name string) (_ bool, err error) {
-			switch name {
+		return true, s.closed(func(name []byte) (_ bool, err error) {
+			switch string(name) {
 			case "at":
 				b.At, err = s.integer()
 			case "commit":
@@ -244,8 +244,8 @@ func (s *scanner) base64() ([]byte, error) {
 
 func (s *scanner) trailerLine() (*Trailer, error) {
 	var t Trailer
-	return &t, s.closed(func(name string) (bool, error) {
-		if name != "trailer" {
+	return &t, s.closed(func(name []byte) (bool, error) {
+		if string(name) != "trailer" {
 			return false, nil
 		}
 		return true, s.trailer(&t)
@@ -253,8 +253,8 @@ func (s *scanner) trailerLine() (*Trailer, error) {
 }
 
 func (s *scanner) trailer(t *Trailer) error {
-	err := s.closed(func(name string) (_ bool, err error) {
-		switch name {
+	err := s.closed(func(name []byte) (_ bool, err error) {
+		switch string(name) {
 		case "bodies":
 			t.Bodies, err = s.integer()
 		case "erased":
@@ -286,13 +286,13 @@ func (s *scanner) trailer(t *Trailer) error {
 	case err != nil:
 		return err
 	case t.Run == "" && t.Root == nil:
-		return faultAt("root", "missing")
+		return faultAt("root", missing)
 	case t.Run != "" && t.Root != nil:
 		return faultAt("root", "has no place in an export of one run")
 	case t.Run != "" && t.Peaks != nil:
 		return faultAt("peaks", "has no place in an export of one run")
 	case t.Run == "" && t.First > 1 && t.Peaks == nil:
-		return faultAt("peaks", "missing")
+		return faultAt("peaks", missing)
 	case t.First == 1 && t.Peaks != nil:
 		return faultAt("peaks", "has no place in an export from 1")
 	}

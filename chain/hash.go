@@ -24,15 +24,19 @@ func (s Salt) String() string { return hex.EncodeToString(s[:]) }
 // ParseHash reads 64 lower-case hex digits.
 func ParseHash(s string) (Hash, error) {
 	var h Hash
-	err := parseHex(h[:], []byte(s))
-	return h, err
+	if err := parseHex(h[:], []byte(s)); err != nil {
+		return Hash{}, err
+	}
+	return h, nil
 }
 
 // ParseSalt reads 32 lower-case hex digits.
 func ParseSalt(s string) (Salt, error) {
 	var v Salt
-	err := parseHex(v[:], []byte(s))
-	return v, err
+	if err := parseHex(v[:], []byte(s)); err != nil {
+		return Salt{}, err
+	}
+	return v, nil
 }
 
 // parseHex fills dst from exactly that many lower-case hex digits.

@@ -178,9 +178,9 @@ const (
 	TypeEvidenceLost = "evidence.lost"
 )
 
-// closedTypes holds every type under a closed prefix.
-var closedTypes = func() map[string]bool {
-	m := map[string]bool{}
+// closedTypes holds every type under a closed prefix, under its own name.
+var closedTypes = func() map[string]string {
+	m := map[string]string{}
 	for _, t := range []string{
 		TypeCreated, TypeCheckpoint, TypeErased, TypeAnchored, TypeSealed,
 		TypeRequest, TypeResponse, TypeFailed, TypeRefused,
@@ -188,7 +188,7 @@ var closedTypes = func() map[string]bool {
 		TypeLockAcquired, TypeLockRenewed, TypeLockReleased, TypeLockExpired, TypeLockLost, TypeLockRefused,
 		TypeCapSet, TypeCapExceeded, TypeKeyRotated,
 	} {
-		m[t] = true
+		m[t] = t
 	}
 	return m
 }()

@@ -28,7 +28,10 @@ func CanonicalContent(src []byte) ([]byte, error) {
 	if err := v.Canonicalize(); err != nil {
 		return nil, fault(err.Error())
 	}
-	return v, CheckContent(v)
+	if err := CheckContent(v); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // checkInput refuses what canonicalizing would change in silence.

@@ -16,30 +16,24 @@ func ParseHeader(b []byte) (*Header, error) {
 	}
 	s := scanner{b: b}
 	h, err := s.header()
+	if err == nil {
+		err = s.end()
+	}
 	if err != nil {
 		return nil, err
 	}
-	return h, s.end()
+	return h, nil
 }
 
 // Check says whether h, as Append would write it, is a header that
 // ParseHeader accepts.
 func (h *Header) Check() error {
-	if !h.validStrings() {
-		return fault("a string that is not valid UTF-8")
+	if h.Run == "" && h.RunSeq != 0 {
+		// Append would leave the number out.
+		return faultAt("run", "missing beside run_seq")
 	}
 	_, err := ParseHeader(h.Append(nil))
 	return err
-}
-
-// validStrings guards what Append can't spell: the scanner judges the rest.
-func (h *Header) validStrings() bool {
-	ok := utf8.ValidString(h.Type) && utf8.ValidString(h.Run) && utf8.ValidString(h.Key) &&
-		utf8.ValidString(h.Note) && utf8.ValidString(h.TS)
-	if a := h.Actor; a != nil {
-		ok = ok && utf8.ValidString(a.Role) && utf8.ValidString(a.Context) && utf8.ValidString(a.Pass)
-	}
-	return ok
 }
 
 func (s *scanner) header() (*Header, error) {
@@ -57,7 +51,7 @@ func (s *scanner) header() (*Header, error) {
 		if !ok {
 			break
 		}
-		if err := s.headerMember(h, string(name), &have); err != nil {
+		if err := s.headerMember(h, name, &have); err != nil {
 			return nil, under(string(name), err)
 		}
 	}
@@ -67,8 +61,8 @@ func (s *scanner) header() (*Header, error) {
 // presence says which of the members that have no absent value were seen.
 type presence struct{ content, prev, seq, ts, typ, runSeq bool }
 
-func (s *scanner) headerMember(h *Header, name string, have *presence) (err error) {
-	switch name {
+func (s *scanner) headerMember(h *Header, name []byte, have *presence) (err error) {
+	switch string(name) {
 	case "actor":
 		h.Actor, err = s.actor()
 	case "call":
@@ -119,27 +113,26 @@ func (s *scanner) headerMember(h *Header, name string, have *presence) (err erro
 
 // judge applies the rules that bind several members of one header.
 func (h *Header) judge(have presence) error {
-	for _, m := range []struct {
-		name string
-		ok   bool
-	}{{"content", have.content}, {"prev", have.prev}, {"seq", have.seq}, {"ts", have.ts}, {"type", have.typ}} {
-		if !m.ok {
-			return faultAt(m.name, "missing")
-		}
-	}
-	if (h.Run != "") != have.runSeq {
-		return faultAt("run", "run and run_seq stand together")
-	}
-	if (h.Type == TypeCreated) != (h.Seq == 1) {
+	switch {
+	case !have.content:
+		return faultAt("content", missing)
+	case !have.prev:
+		return faultAt("prev", missing)
+	case !have.seq:
+		return faultAt("seq", missing)
+	case !have.ts:
+		return faultAt("ts", missing)
+	case !have.typ:
+		return faultAt("type", missing)
+	case h.Run != "" && !have.runSeq:
+		return faultAt("run_seq", "missing beside run")
+	case h.Run == "" && have.runSeq:
+		return faultAt("run", "missing beside run_seq")
+	case (h.Type == TypeCreated) != (h.Seq == 1):
 		return faultAt("type", TypeCreated+" is event 1 and no other")
 	}
-	for _, m := range h.bound() {
-		switch {
-		case m.has && !m.want:
-			return faultAt(m.name, "has no place on "+h.Type)
-		case !m.has && m.want:
-			return faultAt(m.name, "missing on "+h.Type)
-		}
+	if err := h.judgeBound(); err != nil {
+		return err
 	}
 	if err := h.judgeActor(); err != nil {
 		return err
@@ -150,28 +143,31 @@ func (h *Header) judge(have presence) error {
 	return h.judgeErased()
 }
 
-// bound lists the members that docs/format.md, section 1 ties to types.
-func (h *Header) bound() []boundMember {
+// judgeBound judges the members that docs/format.md, section 1 ties to types,
+// and the run that section 6 demands of model.* and run.*.
+func (h *Header) judgeBound() error {
 	t, p := h.Type, Prefix(h.Type)
-	outcome := t == TypeResponse || t == TypeFailed
-	list := []boundMember{
-		{"call", h.Call != 0, outcome},
+	for _, m := range [...]struct {
+		name      string
+		has, want bool
+	}{
+		{"call", h.Call != 0, t == TypeResponse || t == TypeFailed},
 		{"meter", h.Meter != nil, t == TypeResponse},
 		{"totals", h.Totals != nil, t == TypeRunClosed},
 		{"cap", h.Cap != nil, p == "cap."},
 		{"note", h.Note != "", t == TypeCheckpoint || t == TypeKeyRotated},
 		{"keys", h.Keys != nil, t == TypeKeyRotated},
 		{"erased", h.Erased != nil, t == TypeErased},
+		{"run", h.Run != "", h.Run != "" || p == "model." || p == "run."},
+	} {
+		switch {
+		case m.has && !m.want:
+			return faultAt(m.name, "has no place on "+t)
+		case !m.has && m.want:
+			return faultAt(m.name, "missing on "+t)
+		}
 	}
-	if p == "model." || p == "run." {
-		list = append(list, boundMember{"run", h.Run != "", true})
-	}
-	return list
-}
-
-type boundMember struct {
-	name      string
-	has, want bool
+	return nil
 }
 
 func (h *Header) judgeActor() error {
@@ -258,15 +254,33 @@ func validName(v []byte) error {
 	}
 	first, _ := utf8.DecodeRune(v)
 	last, _ := utf8.DecodeLastRune(v)
-	if unicode.Is(unicode.Zs, first) || unicode.Is(unicode.Zs, last) {
+	if isSpace(first) || isSpace(last) {
 		return fault("begins or ends with a space")
 	}
-	for _, r := range string(v) {
-		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+	for i := 0; i < len(v); {
+		r, n := utf8.DecodeRune(v[i:])
+		if isInvisible(r) {
 			return fault("a control or format character")
 		}
+		i += n
 	}
 	return nil
+}
+
+// isSpace and isInvisible look ASCII up without the tables of unicode: names
+// are in every header, and almost all are ASCII.
+func isSpace(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r == ' '
+	}
+	return unicode.Is(unicode.Zs, r)
+}
+
+func isInvisible(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r < ' ' || r == 0x7f
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 // CheckName says whether s can be a role, a context or a pass.
@@ -336,11 +350,12 @@ func validType(v []byte) error {
 	if start || words < 2 {
 		return fault("not a type such as tool.call")
 	}
-	if t := string(v); !closedTypes[t] {
-		for _, p := range closedPrefixes {
-			if Prefix(t) == p {
-				return fault("no type of the closed prefix " + p)
-			}
+	if _, ok := closedTypes[string(v)]; ok {
+		return nil
+	}
+	for _, p := range closedPrefixes {
+		if len(v) >= len(p) && string(v[:len(p)]) == p {
+			return fault("no type of the closed prefix " + p)
 		}
 	}
 	return nil

@@ -33,24 +33,44 @@ func (s *scanner) checked(ok func([]byte) error) (string, error) {
 	return string(v), ok(v)
 }
 
-func (s *scanner) token() (string, error)     { return s.checked(validToken) }
-func (s *scanner) name() (string, error)      { return s.checked(validName) }
-func (s *scanner) eventType() (string, error) { return s.checked(validType) }
+func (s *scanner) token() (string, error) { return s.checked(validToken) }
+func (s *scanner) name() (string, error)  { return s.checked(validName) }
+
+// eventType takes the spelling of a type that the format names from its table,
+// so that reading a million events does not make a million copies of it.
+func (s *scanner) eventType() (string, error) {
+	v, err := s.str()
+	if err != nil {
+		return "", err
+	}
+	if t, ok := closedTypes[string(v)]; ok {
+		return t, nil
+	}
+	return string(v), validType(v)
+}
 
 func (s *scanner) hash() (h Hash, err error) {
-	v, err := s.str()
-	if err == nil {
-		err = parseHex(h[:], v)
-	}
+	err = s.hex(h[:])
 	return h, err
 }
 
 func (s *scanner) salt() (v Salt, err error) {
-	t, err := s.str()
-	if err == nil {
-		err = parseHex(v[:], t)
-	}
+	err = s.hex(v[:])
 	return v, err
+}
+
+// hex fills dst from a string of exactly that many lower-case hex digits.
+func (s *scanner) hex(dst []byte) error {
+	at := s.i
+	if v, ok := s.fixed(2 * len(dst)); ok && parseHex(dst, v) == nil {
+		return nil
+	}
+	s.i = at
+	v, err := s.str()
+	if err != nil {
+		return err
+	}
+	return parseHex(dst, v)
 }
 
 func (s *scanner) decimal(parse func(string) (Decimal, error)) (Decimal, error) {
@@ -103,7 +123,7 @@ func daysIn(year, month int) int {
 
 // closed reads a closed object: member is called at each member's value, and
 // every name of required has to have come.
-func (s *scanner) closed(member func(name string) (known bool, err error), required ...string) error {
+func (s *scanner) closed(member func(name []byte) (known bool, err error), required ...string) error {
 	if err := s.open(); err != nil {
 		return err
 	}
@@ -117,7 +137,7 @@ func (s *scanner) closed(member func(name string) (known bool, err error), requi
 		if !ok {
 			break
 		}
-		known, err := member(string(name))
+		known, err := member(name)
 		if err != nil {
 			return under(string(name), err)
 		}
@@ -130,15 +150,15 @@ func (s *scanner) closed(member func(name string) (known bool, err error), requi
 		}
 	}
 	if found < len(required) {
-		return faultAt(required[found], "missing")
+		return faultAt(required[found], missing)
 	}
 	return nil
 }
 
 func (s *scanner) actor() (*Actor, error) {
 	var a Actor
-	return &a, s.closed(func(name string) (_ bool, err error) {
-		switch name {
+	return &a, s.closed(func(name []byte) (_ bool, err error) {
+		switch string(name) {
 		case "context":
 			a.Context, err = s.name()
 		case "fence":
@@ -156,8 +176,8 @@ func (s *scanner) actor() (*Actor, error) {
 
 func (s *scanner) peer() (*Peer, error) {
 	var p Peer
-	return &p, s.closed(func(name string) (_ bool, err error) {
-		switch name {
+	return &p, s.closed(func(name []byte) (_ bool, err error) {
+		switch string(name) {
 		case "gid":
 			p.GID, err = s.integer()
 		case "pid":
@@ -173,8 +193,8 @@ func (s *scanner) peer() (*Peer, error) {
 
 func (s *scanner) runTotals() (*RunTotals, error) {
 	var t RunTotals
-	return &t, s.closed(func(name string) (_ bool, err error) {
-		switch name {
+	return &t, s.closed(func(name []byte) (_ bool, err error) {
+		switch string(name) {
 		case "calls":
 			t.Calls, err = s.integer()
 		case "cost_usd":
@@ -192,8 +212,8 @@ func (s *scanner) runTotals() (*RunTotals, error) {
 
 func (s *scanner) meter() (*Meter, error) {
 	m := &Meter{Usage: map[string]uint64{}, Prices: map[string]Decimal{}}
-	err := s.closed(func(name string) (_ bool, err error) {
-		switch name {
+	err := s.closed(func(name []byte) (_ bool, err error) {
+		switch string(name) {
 		case "cost_usd":
 			var c Decimal
 			c, err = s.decimal(ParseAmount)
@@ -237,21 +257,21 @@ func (s *scanner) meter() (*Meter, error) {
 // classes reads an object whose names are usage classes.
 func (s *scanner) classes(value func(class string) error) error {
 	n := 0
-	return s.closed(func(name string) (bool, error) {
+	return s.closed(func(name []byte) (bool, error) {
 		if n++; n > MaxClasses {
 			return true, fault("more than " + strconv.Itoa(MaxClasses) + " classes")
 		}
-		if err := CheckClass(name); err != nil {
+		if err := validClass(name); err != nil {
 			return true, err
 		}
-		return true, value(name)
+		return true, value(string(name))
 	})
 }
 
 func (s *scanner) cap() (*Cap, error) {
 	var c Cap
-	err := s.closed(func(name string) (_ bool, err error) {
-		switch name {
+	err := s.closed(func(name []byte) (_ bool, err error) {
+		switch string(name) {
 		case "context":
 			c.Context, err = s.name()
 		case "limit_usd":
@@ -287,12 +307,12 @@ func (s *scanner) cap() (*Cap, error) {
 
 func (s *scanner) parts() (map[string]Part, error) {
 	parts := map[string]Part{}
-	err := s.closed(func(name string) (bool, error) {
-		if err := CheckToken(name); err != nil {
+	err := s.closed(func(name []byte) (bool, error) {
+		if err := validToken(name); err != nil {
 			return true, err
 		}
 		p, err := s.part()
-		parts[name] = p
+		parts[string(name)] = p
 		return true, err
 	})
 	if err == nil && len(parts) == 0 {
@@ -302,8 +322,8 @@ func (s *scanner) parts() (map[string]Part, error) {
 }
 
 func (s *scanner) part() (p Part, err error) {
-	err = s.closed(func(name string) (_ bool, err error) {
-		switch name {
+	err = s.closed(func(name []byte) (_ bool, err error) {
+		switch string(name) {
 		case "bytes":
 			p.Bytes, err = s.integer()
 		case "commit":
@@ -320,8 +340,8 @@ func (s *scanner) part() (p Part, err error) {
 
 func (s *scanner) erased() (*Erased, error) {
 	e := Erased{Parts: []Hash{}, Seqs: []uint64{}}
-	return &e, s.closed(func(name string) (bool, error) {
-		switch name {
+	return &e, s.closed(func(name []byte) (bool, error) {
+		switch string(name) {
 		case "parts":
 			return true, s.list(func() error {
 				h, err := s.hash()
@@ -367,20 +387,20 @@ func (s *scanner) keys(least int) ([]Key, error) {
 
 // list reads an array, calling item at each element.
 func (s *scanner) list(item func() error) error {
-	if !s.lit("[") {
+	if !s.byte('[') {
 		return fault("not an array")
 	}
-	if s.lit("]") {
+	if s.byte(']') {
 		return nil
 	}
 	for i := 0; ; i++ {
 		if err := item(); err != nil {
 			return underIndex(i, err)
 		}
-		if s.lit("]") {
+		if s.byte(']') {
 			return nil
 		}
-		if !s.lit(",") {
+		if !s.byte(',') {
 			return underIndex(i, fault(notCanonical))
 		}
 	}

@@ -37,6 +37,15 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
+// byte consumes the one byte c.
+func (s *scanner) byte(c byte) bool {
+	if s.i < len(s.b) && s.b[s.i] == c {
+		s.i++
+		return true
+	}
+	return false
+}
+
 // lit consumes the exact text t.
 func (s *scanner) lit(t string) bool {
 	if len(s.b)-s.i >= len(t) && string(s.b[s.i:s.i+len(t)]) == t {
@@ -61,7 +70,7 @@ type members struct {
 
 // open consumes the opening brace of an object.
 func (s *scanner) open() error {
-	if !s.lit("{") {
+	if !s.byte('{') {
 		return fault("not an object")
 	}
 	return nil
@@ -70,10 +79,10 @@ func (s *scanner) open() error {
 // next consumes the separator, the name and the colon of the next member. It
 // returns false at the closing brace, which it consumes.
 func (s *scanner) next(m *members) ([]byte, bool, error) {
-	if s.lit("}") {
+	if s.byte('}') {
 		return nil, false, nil
 	}
-	if m.started && !s.lit(",") {
+	if m.started && !s.byte(',') {
 		return nil, false, fault(notCanonical)
 	}
 	name, err := s.str()
@@ -88,7 +97,7 @@ func (s *scanner) next(m *members) ([]byte, bool, error) {
 			return nil, false, faultAt(string(name), "member out of canonical order")
 		}
 	}
-	if !s.lit(":") {
+	if !s.byte(':') {
 		return nil, false, faultAt(string(name), notCanonical)
 	}
 	m.prev, m.started = name, true
@@ -138,17 +147,17 @@ func (s *scanner) array(depth int) error {
 		return fault("more than " + strconv.Itoa(MaxDepth) + " levels")
 	}
 	s.i++
-	if s.lit("]") {
+	if s.byte(']') {
 		return nil
 	}
 	for i := 0; ; i++ {
 		if err := s.value(depth + 1); err != nil {
 			return underIndex(i, err)
 		}
-		if s.lit("]") {
+		if s.byte(']') {
 			return nil
 		}
-		if !s.lit(",") {
+		if !s.byte(',') {
 			return underIndex(i, fault(notCanonical))
 		}
 	}
@@ -157,28 +166,51 @@ func (s *scanner) array(depth int) error {
 // str consumes a string and returns its value. The result shares the input's
 // memory where the string has no escapes.
 func (s *scanner) str() ([]byte, error) {
-	if !s.lit(`"`) {
+	if !s.byte('"') {
 		return nil, fault("not a string")
 	}
 	start := s.i
 	for s.i < len(s.b) {
-		switch c := s.b[s.i]; {
+		for _, c := range s.b[s.i:] {
+			if !plain[c] {
+				break
+			}
+			s.i++
+		}
+		switch c := s.peek(); {
 		case c == '"':
 			s.i++
 			return s.b[start : s.i-1], nil
 		case c == '\\':
 			return s.escaped(start)
-		case c < 0x20:
-			return nil, fault("control character in a string")
-		case c < utf8.RuneSelf:
-			s.i++
-		default:
+		case c >= utf8.RuneSelf:
 			if !s.rune() {
 				return nil, fault("invalid UTF-8")
 			}
+		case s.i < len(s.b):
+			return nil, fault("control character in a string")
 		}
 	}
 	return nil, fault("string without end")
+}
+
+// plain holds the bytes that stand for themselves in a string, alone.
+var plain = func() (t [256]bool) {
+	for c := 0x20; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
+// fixed consumes a string of n bytes if one without escapes stands here; the
+// caller then judges each of them, so that none is looked at twice.
+func (s *scanner) fixed(n int) ([]byte, bool) {
+	if len(s.b)-s.i < n+2 || s.b[s.i] != '"' || s.b[s.i+n+1] != '"' {
+		return nil, false
+	}
+	v := s.b[s.i+1 : s.i+n+1]
+	s.i += n + 2
+	return v, true
 }
 
 // rune consumes one character of more than one byte.
