@@ -1,0 +1,2 @@
+// Package store is the only writer of a ledger file.
+package store
