@@ -1,0 +1,2 @@
+// Package engine records agent runs into a ledger, for embedding without HTTP.
+package engine
