@@ -26,8 +26,8 @@ const (
 	sharedFile = "../../../shared/billing/cases.json"
 )
 
-// metered are the endpoints whose cases have to come out exact.
-var metered = []string{"/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions"}
+// goldenEndpoints are the endpoints whose cases have to come out exact.
+var goldenEndpoints = []string{"/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions"}
 
 type goldenCase struct {
 	ID         string
@@ -57,7 +57,7 @@ type goldenCase struct {
 	}
 }
 
-func goldenCases(t *testing.T) []goldenCase {
+func goldenCases(t testing.TB) []goldenCase {
 	t.Helper()
 	b, err := os.ReadFile(goldenFile)
 	if err != nil {
@@ -67,9 +67,9 @@ func goldenCases(t *testing.T) []goldenCase {
 	if err := json.Unmarshal(b, &doc); err != nil {
 		t.Fatal(err)
 	}
-	cases := slices.DeleteFunc(doc.Cases, func(c goldenCase) bool { return !slices.Contains(metered, c.Endpoint) })
+	cases := slices.DeleteFunc(doc.Cases, func(c goldenCase) bool { return !slices.Contains(goldenEndpoints, c.Endpoint) })
 	if len(cases) < 63 {
-		t.Fatalf("%d golden cases for %v, want 63 at least", len(cases), metered)
+		t.Fatalf("%d golden cases for %v, want 63 at least", len(cases), goldenEndpoints)
 	}
 	return cases
 }

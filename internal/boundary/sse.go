@@ -71,12 +71,13 @@ func (s *splitter) write(p []byte) {
 			continue
 		}
 		i := bytes.IndexAny(p, "\r\n")
-		take := i + 1
+		content, take := i, i+1
 		if i < 0 {
-			take = len(p)
+			content, take = len(p), len(p)
 		}
-		// The line end itself is let over the limit: it costs nothing.
-		if content := len(s.buf) + take; content > s.limit+1 || i < 0 && content > s.limit {
+		// A line's end is let over the limit, so that it does not matter
+		// where the stream is cut.
+		if size := len(s.buf) + content; size > s.limit && size > s.at {
 			s.overflow()
 			continue
 		}
