@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Created is the content of ledger.created: docs/format.md, section 3.
@@ -26,8 +27,8 @@ type Continues struct {
 	Why        string // segment, salvage, version, key_lost or algorithm
 }
 
-// ErrFormatVersion tells that a ledger is of a format version that this
-// program doesn't know.
+// ErrFormatVersion tells that a ledger is of a version of the format that this
+// program doesn't know, so that it can judge nothing else of it.
 var ErrFormatVersion = errors.New("unknown format version")
 
 // Append appends the canonical content.
@@ -67,16 +68,14 @@ func (c *Continues) append(dst []byte) []byte {
 }
 
 // ParseCreated reads the content of ledger.created. Members beyond those of
-// the format pass. Another format than FormatName is ErrFormatVersion,
-// whatever else stands there.
+// the format pass. Another version of the format is ErrFormatVersion, whatever
+// else stands there; the name of another format is a FormError.
 func ParseCreated(content []byte) (*Created, error) {
 	if err := CheckContent(content); err != nil {
 		return nil, err
 	}
-	if f, err := formatOf(content); err != nil {
+	if err := checkFormat(content); err != nil {
 		return nil, err
-	} else if f != FormatName {
-		return nil, fmt.Errorf("format %q: %w", clip(f), ErrFormatVersion)
 	}
 	s := scanner{b: content}
 	var c Created
@@ -105,8 +104,8 @@ func ParseCreated(content []byte) (*Created, error) {
 	return &c, nil
 }
 
-// formatOf finds the format member of canonical content.
-func formatOf(content []byte) (string, error) {
+// checkFormat judges the format member of canonical content.
+func checkFormat(content []byte) error {
 	s := scanner{b: content}
 	format := ""
 	err := s.closed(func(name []byte) (_ bool, err error) {
@@ -116,7 +115,14 @@ func formatOf(content []byte) (string, error) {
 		}
 		return true, s.value(2)
 	}, "format")
-	return format, err
+	if err != nil || format == FormatName {
+		return err
+	}
+	version, ours := strings.CutPrefix(format, strings.TrimSuffix(FormatName, "1"))
+	if ours && version != "" && version[0] != '0' && allDigits([]byte(version)) {
+		return fmt.Errorf("format %q: %w", clip(format), ErrFormatVersion)
+	}
+	return faultAt("format", "not "+FormatName)
 }
 
 func (s *scanner) continues() (*Continues, error) {

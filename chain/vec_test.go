@@ -256,7 +256,7 @@ func firstRefused(lines [][]byte) (uint64, bool) {
 			var h *chain.Header
 			if h, err = chain.ParseHeader(line.Event.Header); err == nil {
 				if h.Seq == 1 {
-					if _, err := chain.ParseCreated(line.Event.Content); err != nil {
+					if _, err := chain.ParseCreated(line.Event.Content); errors.Is(err, chain.ErrForm) {
 						return 1, true
 					}
 				}
