@@ -38,6 +38,7 @@ type goldenCase struct {
 	Status     int
 	Headers    map[string]string
 	Body       string
+	End        string
 	PriceModel string                       `json:"price_model"`
 	Aliases    []string                     `json:"price_aliases"`
 	Price      map[string]string            `json:"price"`
