@@ -1,0 +1,251 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/docket-audit/docket/chain"
+)
+
+// input is the file under verification: opened once, never written.
+type input struct {
+	file *os.File
+	size int64
+	opts *Options
+	zst  bool
+	temp *os.File     // what .zst holds, where it had to be kept
+	read atomic.Int64 // bytes read, for progress
+
+	cutShort bool  // the compressed stream ends early
+	damaged  error // the compressed stream can't be read on
+}
+
+// sniffBytes is how far the kind of an input is looked for.
+const sniffBytes = 64 << 10
+
+var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+// sniff tells by content what the input is.
+func sniff(in *input) (Kind, error) {
+	head := make([]byte, sniffBytes)
+	n, err := in.file.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	head = head[:n]
+	if isDatabase(in.file, in.size) {
+		return KindDatabase, nil
+	}
+	if in.zst = bytes.HasPrefix(head, zstdMagic); in.zst {
+		r, done, err := in.lines(0)
+		if err != nil {
+			return "", err
+		}
+		defer done()
+		head = make([]byte, sniffBytes)
+		n, err := io.ReadFull(r, head)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return "", err
+		}
+		head = head[:n]
+	}
+	return sniffText(head, in.zst), nil
+}
+
+// sniffText tells an export from a receipt by the first member of the first
+// object; what begins otherwise is an export with a damaged first line, as
+// long as it has lines at all.
+func sniffText(head []byte, compressed bool) Kind {
+	text := bytes.TrimLeft(head, " \t\r\n\ufeff")
+	if !bytes.HasPrefix(text, []byte("{")) {
+		if len(head) == 0 || bytes.Contains(head, []byte("\n{\"")) {
+			return KindExport
+		}
+		return KindUnknown
+	}
+	name, _, _ := bytes.Cut(bytes.TrimLeft(text[1:], " \t\r\n"), []byte(":"))
+	switch string(bytes.TrimSpace(name)) {
+	case `"content"`, `"hash"`, `"header"`, `"body"`, `"trailer"`, `"salt"`, `"parts"`:
+		return KindExport
+	case `"anchors"`, `"checkpoint"`, `"complete"`, `"erasures"`, `"findings"`, `"format"`, `"genesis"`, `"issued"`, `"ledger"`, `"limits"`, `"rotations"`, `"rows"`, `"run"`, `"totals"`:
+		return KindReceipt
+	}
+	if bytes.Contains(head, []byte(`"format":"docketd.receipt/`)) {
+		return KindReceipt
+	}
+	return KindExport
+}
+
+// lines opens the text of the input at an offset; done has to be called. At
+// an offset other than 0 the input has to be seekable.
+func (in *input) lines(from int64) (r io.Reader, done func(), err error) {
+	if in.temp != nil {
+		return io.NewSectionReader(in.temp, from, 1<<62), func() {}, nil
+	}
+	in.read.Store(from)
+	plain := &countingReader{io.NewSectionReader(in.file, from, in.size-from), &in.read}
+	if !in.zst {
+		return plain, func() {}, nil
+	}
+	// One decoder goroutine beside ours, and a window that every level of
+	// the usual compressors stays within.
+	d, err := zstd.NewReader(plain, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
+	if err != nil {
+		return nil, nil, fmt.Errorf("open compressed input: %w", err)
+	}
+	return &zstdReader{d, in}, d.Close, nil
+}
+
+type countingReader struct {
+	r io.Reader
+	n *atomic.Int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// zstdReader turns what is wrong with a compressed stream into its end: what
+// came before is judged, and the rest is a verdict, not an error.
+type zstdReader struct {
+	d  *zstd.Decoder
+	in *input
+}
+
+func (z *zstdReader) Read(p []byte) (int, error) {
+	n, err := z.d.Read(p)
+	var failed *os.PathError
+	switch {
+	case err == nil || errors.Is(err, io.EOF) || errors.As(err, &failed):
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		z.in.cutShort, err = true, io.EOF
+	default:
+		z.in.damaged, err = err, io.EOF
+	}
+	return n, err
+}
+
+// seekable is the input as text that can be read at an offset. A compressed
+// one is kept in a temporary file for that.
+func (in *input) seekable(ctx context.Context) (io.ReaderAt, error) {
+	if !in.zst {
+		return in.file, nil
+	}
+	if in.temp == nil {
+		r, done, err := in.lines(0)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		if in.temp, err = spool(ctx, r, in.opts); err != nil {
+			return nil, fmt.Errorf("keep decompressed input: %w", err)
+		}
+	}
+	return in.temp, nil
+}
+
+func (in *input) close() {
+	if in.temp != nil {
+		in.temp.Close()
+	}
+}
+
+// textSize bounds what seekable gives.
+func (in *input) textSize() (int64, error) {
+	if in.temp == nil {
+		return in.size, nil
+	}
+	info, err := in.temp.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("stat kept input: %w", err)
+	}
+	return info.Size(), nil
+}
+
+// unchanged makes the report say so where the file changed while it was read.
+func (in *input) changed(before os.FileInfo) (bool, error) {
+	after, err := in.file.Stat()
+	if err != nil {
+		return false, fmt.Errorf("stat input: %w", err)
+	}
+	return after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()), nil
+}
+
+// spool copies r into a temporary file that has no name any more.
+func spool(ctx context.Context, r io.Reader, o *Options) (*os.File, error) {
+	f, err := os.CreateTemp(o.TempDir, "docket-verify-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	p := progress{call: o.Progress}
+	buf := make([]byte, 256<<10)
+	var total int64
+	for {
+		n, err := r.Read(buf)
+		if _, werr := f.Write(buf[:n]); werr != nil {
+			f.Close()
+			return nil, werr
+		}
+		total += int64(n)
+		p.at(total)
+		if errors.Is(err, io.EOF) {
+			return f, nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+}
+
+// rereader calls line with each line of ra between two offsets.
+func rereader(ra io.ReaderAt) func(from, to int64, line func([]byte)) error {
+	return func(from, to int64, line func([]byte)) error {
+		f := &lineFeeder{r: io.NewSectionReader(ra, from, to-from)}
+		var c chunk
+		for {
+			err := f.fill(&c)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			for _, p := range c.pieces {
+				line(c.data[p.start:p.end])
+			}
+			if err != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// lastLine is the last complete line of a plain export, nil where it is too
+// long for a trailer.
+func lastLine(ra io.ReaderAt, size int64) ([]byte, error) {
+	n := min(size, sniffBytes)
+	b := make([]byte, n)
+	if _, err := ra.ReadAt(b, size-n); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read end of input: %w", err)
+	}
+	b, ended := bytes.CutSuffix(b, []byte("\n"))
+	i := bytes.LastIndexByte(b, '\n')
+	if !ended || i < 0 && n < size || len(b)-i-1 > chain.MaxLine {
+		return nil, nil
+	}
+	return b[i+1:], nil
+}

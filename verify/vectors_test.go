@@ -1,0 +1,138 @@
+package verify_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docket-audit/docket/verify"
+)
+
+type vectorCase struct {
+	Why     string
+	Args    []string
+	Verdict verify.Verdict
+	Exit    int
+	Fault   *struct {
+		Verdict verify.Verdict
+		Seq     uint64
+	}
+	Needs string
+
+	Events    *uint64
+	Head      *string
+	Root      *string
+	CostUSD   *string `json:"cost_usd"`
+	Unpriced  *uint64
+	Estimated *uint64
+	Withheld  *uint64
+	Erased    *uint64
+	OpenCalls *uint64 `json:"open_calls"`
+	Anchored  *bool
+	Proven    [][2]uint64
+}
+
+const vectorDir = "../testdata/vectors"
+
+func loadVectors(t testing.TB, dir string) map[string]vectorCase {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "verdicts.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases map[string]vectorCase
+	if err := json.Unmarshal(b, &cases); err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) < 341 {
+		t.Fatalf("%d cases in %s, not 341", len(cases), dir)
+	}
+	return cases
+}
+
+// vectorOptions turns a case's args into options.
+func vectorOptions(t testing.TB, dir string, args []string) verify.Options {
+	t.Helper()
+	var o verify.Options
+	for pair := range slices.Chunk(args, 2) {
+		b, err := os.ReadFile(filepath.Join(dir, pair[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch pair[0] {
+		case "--expect":
+			a, err := verify.ParseAnchor(pair[1], b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Expect = append(o.Expect, a)
+		case "--vkey":
+			o.VKeys = append(o.VKeys, string(b))
+		default:
+			t.Fatalf("argument %q", pair[0])
+		}
+	}
+	return o
+}
+
+func checkVector(t *testing.T, want vectorCase, got *verify.Report) {
+	t.Helper()
+	if got.Verdict != want.Verdict || got.ExitCode() != want.Exit {
+		t.Errorf("verdict %s, exit %d; want %s, %d", got.Verdict, got.ExitCode(), want.Verdict, want.Exit)
+	}
+	if d := got.Deciding(); (d == nil) != (want.Fault == nil) {
+		t.Errorf("fault %+v; want %+v", d, want.Fault)
+	} else if d != nil && (d.Verdict != want.Fault.Verdict || d.Seq != want.Fault.Seq) {
+		t.Errorf("fault %s at %d; want %s at %d", d.Verdict, d.Seq, want.Fault.Verdict, want.Fault.Seq)
+	}
+	compare(t, "events", got.Events, want.Events)
+	compare(t, "head", got.Head, want.Head)
+	compare(t, "cost_usd", got.CostUSD, want.CostUSD)
+	compare(t, "unpriced", got.Unpriced, want.Unpriced)
+	compare(t, "estimated", got.Estimated, want.Estimated)
+	compare(t, "withheld", got.Withheld, want.Withheld)
+	compare(t, "erased", got.Erased, want.Erased)
+	compare(t, "open_calls", got.OpenCalls, want.OpenCalls)
+	compare(t, "anchored", got.Anchored, want.Anchored)
+	if want.Verdict == verify.Intact {
+		switch {
+		case (got.Root == nil) != (want.Root == nil):
+			t.Errorf("root %v; want %v", got.Root, want.Root)
+		case got.Root != nil && *got.Root != *want.Root:
+			t.Errorf("root %s; want %s", *got.Root, *want.Root)
+		}
+	}
+	if want.Proven != nil && !slices.Equal(got.Proven, want.Proven) {
+		t.Errorf("proven %v; want %v", got.Proven, want.Proven)
+	}
+	if t.Failed() {
+		b, _ := got.JSON()
+		t.Logf("%s\n%s", want.Why, b)
+	}
+}
+
+func compare[T comparable](t *testing.T, name string, got T, want *T) {
+	t.Helper()
+	if want != nil && got != *want {
+		t.Errorf("%s %v; want %v", name, got, *want)
+	}
+}
+
+func TestVectors(t *testing.T) {
+	for name, c := range loadVectors(t, vectorDir) {
+		if strings.HasPrefix(c.Needs, "receipts") && !strings.HasPrefix(name,"anchor") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			r, err := verify.File(context.Background(), filepath.Join(vectorDir, name+".jsonl"), vectorOptions(t, vectorDir, c.Args))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkVector(t, c, r)
+		})
+	}
+}

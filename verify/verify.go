@@ -1,0 +1,188 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/docket-audit/docket/chain"
+	"github.com/docket-audit/docket/receipt"
+)
+
+// Options say what the caller demands and how to work. The zero value demands
+// nothing.
+type Options struct {
+	// Expect are anchors from outside that have to fit.
+	Expect []Anchor
+	// VKeys are public keys, as the text of docketd.vkey, that have to be
+	// the ledger's or have to have witnessed it.
+	VKeys []string
+	// Workers is how many goroutines hash; 0 is GOMAXPROCS. The report does
+	// not depend on it.
+	Workers int
+	// Progress is called from time to time, at least every half second
+	// while reading, with the bytes read and their total; total is 0 where
+	// it isn't known. An input that has to be read again begins at 0 again.
+	// It is called by one goroutine at a time.
+	Progress func(done, total uint64)
+	// TempDir is where an input that can't be read at an offset is kept
+	// while that is needed; "" is the system's.
+	TempDir string
+
+	verifiers []*receipt.Verifier
+}
+
+// ErrOptions tells that Options hold something that can't be used.
+var ErrOptions = errors.New("options can't be used")
+
+// prepared checks o and fills in what is left out.
+func (o Options) prepared() (*Options, error) {
+	if o.Workers < 0 {
+		return nil, fmt.Errorf("%d workers: %w", o.Workers, ErrOptions)
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	for i, text := range o.VKeys {
+		v, err := receipt.ParseVerifier(text)
+		if err != nil {
+			return nil, fmt.Errorf("read demanded key %d: %w: %w", i+1, ErrOptions, err)
+		}
+		o.verifiers = append(o.verifiers, v)
+	}
+	return &o, nil
+}
+
+// File verifies a copy of a database, an export (plain or .zst) or a receipt,
+// told apart by content. It writes nothing but a temporary file where a
+// compressed export has to be read out of order. An error says that path can't
+// be read or that ctx ended; everything else is in the report.
+func File(ctx context.Context, path string, o Options) (*Report, error) {
+	opts, err := o.prepared()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open input: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("stat input: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("open input %s: not a regular file; give - to read a stream", path)
+	}
+	return verifyFile(ctx, f, info, opts)
+}
+
+// Reader verifies a stream of the same kinds. It is kept in a temporary file
+// first, which has no name any more while it is read.
+func Reader(ctx context.Context, r io.Reader, o Options) (*Report, error) {
+	opts, err := o.prepared()
+	if err != nil {
+		return nil, err
+	}
+	f, err := spool(ctx, r, opts)
+	if err != nil {
+		return nil, fmt.Errorf("keep input: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("stat kept input: %w", err)
+	}
+	return verifyFile(ctx, f, info, opts)
+}
+
+// verifyFile tells by content what f is.
+func verifyFile(ctx context.Context, f *os.File, info os.FileInfo, o *Options) (*Report, error) {
+	in := &input{file: f, size: info.Size(), opts: o}
+	kind, err := sniff(in)
+	if err != nil {
+		return nil, fmt.Errorf("read input: %w", err)
+	}
+	var r *Report
+	switch kind {
+	case KindDatabase:
+		r, err = verifyDatabase(ctx, in)
+	case KindReceipt:
+		r, err = verifyReceipt(ctx, in)
+	case KindExport:
+		r, err = verifyExport(ctx, in)
+	default:
+		return foreign(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if changed, err := in.changed(info); err != nil {
+		return nil, err
+	} else if changed {
+		return unsettled(kind), nil
+	}
+	return r, nil
+}
+
+// unsettled is the report on a file that changed while it was read: nothing
+// that was found of it means anything.
+func unsettled(k Kind) *Report {
+	r := newReport(k)
+	var l faultList
+	l.add(Fault{Verdict: Torn, Seq: 1, Detail: "the file changed while it was read; take a copy first, of a running ledger by docket snapshot", step: stepTorn})
+	r.check("form", Skip, "the file changed while it was read")
+	r.conclude(&l)
+	return r
+}
+
+// foreign is the report on what is nothing of docket's.
+func foreign() *Report {
+	r := newReport(KindUnknown)
+	var l faultList
+	l.add(Fault{Verdict: Malformed, Seq: 1, Detail: "not a docket file: neither a ledger's database, nor an export, nor a receipt"})
+	r.check("form", Fail, "")
+	r.conclude(&l)
+	return r
+}
+
+// progress calls o.Progress, but not more often than needed.
+type progress struct {
+	call  func(done, total uint64)
+	total uint64
+	last  time.Time
+}
+
+// progressEvery keeps calls apart; half a second is promised.
+const progressEvery = 200 * time.Millisecond
+
+func (p *progress) at(done int64) {
+	if p.call == nil {
+		return
+	}
+	if now := time.Now(); now.Sub(p.last) >= progressEvery {
+		p.last = now
+		p.call(uint64(done), p.total)
+	}
+}
+
+// end reports that all was read.
+func (p *progress) end() {
+	if p.call != nil {
+		p.call(p.total, p.total)
+	}
+}
+
+// unknownVersion is the report on an input of a version that is not known.
+func unknownVersion(k Kind, format string) *Report {
+	r := newReport(k)
+	var l faultList
+	l.add(Fault{Verdict: Unverifiable, Seq: 1, Detail: fmt.Sprintf("format %q is not known to this program, which reads %s; nothing was judged", format, chain.FormatName)})
+	r.check("form", Skip, "a format version that is not known")
+	r.conclude(&l)
+	return r
+}
