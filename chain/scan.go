@@ -326,16 +326,13 @@ func canonicalNumber(text []byte) ([]byte, error) {
 
 // integer consumes an integer from 0 to MaxInt.
 func (s *scanner) integer() (uint64, error) {
-	start := s.i
-	for s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9' {
+	start, n := s.i, uint64(0)
+	for s.i < len(s.b) && isDigit(s.b[s.i]) && n <= MaxInt {
+		n = 10*n + uint64(s.b[s.i]-'0')
 		s.i++
 	}
-	text := s.b[start:s.i]
-	if len(text) == 0 || len(text) > 1 && text[0] == '0' || isNumberByte(s.peek()) {
-		return 0, fault("not an integer from 0 to 2^53-1")
-	}
-	n, err := strconv.ParseUint(string(text), 10, 64)
-	if err != nil || n > MaxInt {
+	digits := s.i - start
+	if digits == 0 || digits > 1 && s.b[start] == '0' || n > MaxInt || isNumberByte(s.peek()) {
 		return 0, fault("not an integer from 0 to 2^53-1")
 	}
 	return n, nil
@@ -351,6 +348,9 @@ func compareUTF16(a, b []byte) int {
 	}
 	if i == len(a) || i == len(b) {
 		return len(a) - len(b)
+	}
+	if a[i] < utf8.RuneSelf && b[i] < utf8.RuneSelf {
+		return int(a[i]) - int(b[i])
 	}
 	for i > 0 && !utf8.RuneStart(a[i]) {
 		i--
