@@ -20,7 +20,7 @@ const SchemaVersion = 1
 // are derived from it, kept in the same transaction, and rebuilt where they
 // don't fit. A verifier reads events alone.
 const (
-	BucketMeta   = "meta"   // KeySchema, KeyHead
+	BucketMeta   = "meta"   // KeySchema, KeyHead, KeyDerived
 	BucketEvents = "events" // SeqKey → EncodeEvent
 	BucketRuns   = "runs"   // run id → RunState
 	BucketKeys   = "keys"   // idempotency key → SeqKey
@@ -35,8 +35,9 @@ func Buckets() []string {
 
 // Keys of BucketMeta.
 const (
-	KeySchema = "schema" // SchemaVersion, 4 bytes big-endian
-	KeyHead   = "head"   // Head
+	KeySchema  = "schema"  // SchemaVersion, 4 bytes big-endian
+	KeyHead    = "head"    // Head
+	KeyDerived = "derived" // the writer's checksum over all that is derived, 32 bytes
 )
 
 // ErrLayout tells that a stored value is not laid out as its schema says.
