@@ -23,17 +23,13 @@ const (
 // provider's own list: as a sum, and call by call.
 func (s *story) proof(ctx context.Context) error {
 	s.head("Verified offline; docketd is stopped")
-	bill, err := loopback.Bill(s.served)
-	if err != nil {
-		return err
-	}
 	for _, name := range []string{exportName, snapshotName} {
 		out, err := s.cli.must(ctx, "verify", s.path(name))
 		if err != nil {
 			return err
 		}
 		s.show("docket verify "+name, out)
-		if err := s.settle(ctx, name, bill); err != nil {
+		if err := s.settle(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -55,13 +51,14 @@ func (s *story) proof(ctx context.Context) error {
 		return err
 	}
 	s.say("")
-	s.say("the provider's own list   %d calls, USD %s, %d unpriced, %d estimated", bill.Calls, bill.CostUSD, bill.Unpriced, bill.Estimated)
-	s.say("the ledger, by verify     the same to the last digit, and call by call")
+	s.say("the provider's own list   %d calls, USD %s, %d unpriced, %d estimated", s.bill.Calls, s.bill.CostUSD, s.bill.Unpriced, s.bill.Estimated)
+	s.say("the ledger, by verify     the same to the last digit, in both files, and call by call")
 	return nil
 }
 
 // settle demands that verify finds a file intact, and the sums of the bill.
-func (s *story) settle(ctx context.Context, name string, bill loopback.Total) error {
+func (s *story) settle(ctx context.Context, name string) error {
+	bill := s.bill
 	rep, code, err := s.cli.verify(ctx, s.path(name))
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ type story struct {
 
 	results []result
 	served  []loopback.Served
+	bill    loopback.Total // of served
 	rows    []row
 }
 
@@ -135,13 +137,13 @@ func (s *story) callModels(ctx context.Context) error {
 	start := time.Now()
 	s.results = askAll(ctx, s.calls, at, s.workers)
 	took := time.Since(start)
-	if err := s.service.closeRun(ctx, s.run.ID); err != nil {
-		return err
-	}
-	if err := s.provider.Close(); err != nil {
+	if err := s.closeRun(ctx); err != nil {
 		return err
 	}
 	s.served = s.provider.List()
+	if s.bill, err = loopback.Bill(s.served); err != nil {
+		return err
+	}
 	if faults := s.provider.Faults(); len(faults) > 0 {
 		return fmt.Errorf("the provider found fault with what reached it:\n%s", strings.Join(faults, "\n"))
 	}
@@ -155,6 +157,18 @@ func (s *story) callModels(ctx context.Context) error {
 	s.say("bodies are the same bytes at client and provider; for %d streams docketd asked for the usage, which the client didn't see",
 		s.count(func(c loopback.Call) bool { return addsUsage(&c) }))
 	return nil
+}
+
+// closeRun lets an agent say what it did besides, and ends the run.
+func (s *story) closeRun(ctx context.Context) error {
+	const did = `{"name":"write_file","arguments":{"path":"summary.md"}}`
+	if _, err := s.cli.must(ctx, "append", "--type", "tool.call", "--run", s.run.ID, "--content", did); err != nil {
+		return err
+	}
+	if err := s.service.closeRun(ctx, s.run.ID); err != nil {
+		return err
+	}
+	return s.provider.Close()
 }
 
 // shown is how much of the timeline is printed at each end.
@@ -182,6 +196,29 @@ func (s *story) costs(ctx context.Context) error {
 		return err
 	}
 	s.show("docket cost --by model", out)
+	if out, err = s.cli.must(ctx, "cost", "--by", "model", "--json"); err != nil {
+		return err
+	}
+	var told struct{ Total costTotal }
+	if err := json.Unmarshal(out, &told); err != nil {
+		return fmt.Errorf("docket cost: read its report: %w", err)
+	}
+	return told.Total.against(s.bill)
+}
+
+// costTotal is the last line of docket cost.
+type costTotal struct {
+	Calls     int    `json:"calls"`
+	Failed    int    `json:"failed"`
+	Unpriced  int    `json:"unpriced"`
+	Estimated int    `json:"estimated"`
+	CostUSD   string `json:"cost_usd"`
+}
+
+func (t costTotal) against(bill loopback.Total) error {
+	if got := (loopback.Total{Calls: t.Calls, Unpriced: t.Unpriced, Estimated: t.Estimated, CostUSD: t.CostUSD}); got != bill || t.Failed != 0 {
+		return fmt.Errorf("docket cost says %+v, the provider served %+v", t, bill)
+	}
 	return nil
 }
 
