@@ -325,6 +325,10 @@ func validClass(v []byte) error {
 func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
+// CheckTime says whether s is spelled like a ts and names a moment that
+// exists.
+func CheckTime(s string) error { return validTime([]byte(s)) }
+
 // CheckType says whether s is an event type: words of lower case, digits,
 // underscore and hyphen, each beginning with a letter, at least two, joined by
 // points; under a closed prefix only the types that the format names.

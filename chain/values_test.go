@@ -186,12 +186,16 @@ func TestTimestamps(t *testing.T) {
 		{"2026-12-31T23:59:60.000000000Z", moment},
 	} {
 		mustRefuse(t, c.ts, parseHeader(edit(t, bare, "/ts", `"`+c.ts+`"`)), "/ts", c.reason)
+		mustRefuse(t, c.ts, chain.CheckTime(c.ts), "", c.reason)
 	}
 	for _, good := range []string{"1970-01-01T00:00:00.000000000Z", "9999-12-31T23:59:59.999999999Z", "2000-02-29T12:00:00.000000000Z", "2028-02-29T00:00:00.000000001Z"} {
 		h, err := chain.ParseHeader([]byte(edit(t, bare, "/ts", `"`+good+`"`)))
 		if err != nil {
 			t.Errorf("%s: %v", good, err)
 			continue
+		}
+		if err := chain.CheckTime(good); err != nil {
+			t.Errorf("%s: %v", good, err)
 		}
 		if got := chain.FormatTime(h.Time()); got != good {
 			t.Errorf("%s was read and spelled as %s", good, got)

@@ -35,12 +35,15 @@ type item struct {
 	// seq is the number in the header; where err is set, the number that can
 	// still be read there, or 0 where the line gives none.
 	seq uint64
-	// key is the number that a database stores the event under; 0 in exports.
-	key uint64
-	off int64 // of the line in an export
+	// stated is the number in the header of an event that a database stores;
+	// seq is then the number that it is stored under. 0 in exports.
+	stated uint64
+	off    int64 // of the line in an export
 	// late says that an event of a higher number stands in front of it.
 	late bool
-	raw  []byte // the line, or the stored value
+	// elsewhere says that the path of a receipt's row leads elsewhere.
+	elsewhere bool
+	raw       []byte // the line, or the stored value
 
 	header   *chain.Header
 	hash     chain.Hash // stated
@@ -91,7 +94,7 @@ func (it *item) readLine(b []byte, off int64, hashes bool) {
 
 // readRecord fills it from what a database stores under key.
 func (it *item) readRecord(key uint64, value []byte, hashes bool) {
-	*it = item{key: key, raw: value}
+	*it = item{raw: value}
 	e, err := chain.DecodeEvent(value)
 	if err == nil && e.Content != nil {
 		if err = chain.CheckContent(e.Content); err != nil {
@@ -107,8 +110,9 @@ func (it *item) readRecord(key uint64, value []byte, hashes bool) {
 	}
 	it.readEvent(e, hashes)
 	if it.err != nil {
-		it.seq, it.bytes = key, e.Content
+		it.bytes = e.Content
 	}
+	it.stated, it.seq = it.seq, key
 }
 
 func (it *item) fail(err error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/docket-audit/docket/chain"
+	"github.com/docket-audit/docket/receipt"
 )
 
 // setup says how the events of an input are to be taken: what its trailer
@@ -56,6 +57,10 @@ type judge struct {
 	lastTS    string
 	sealed    uint64 // seq of ledger.sealed
 
+	firstGap       uint64 // first absent number, 0 where none is
+	tornAt         uint64 // where a torn database can't be read on; 0: behind the end
+	trailerPartial bool   // only the trailer's last number was compared
+
 	bodies bodies
 	given  bitset // numbers whose content is there
 	absent bitset // numbers whose content is not
@@ -65,6 +70,7 @@ type judge struct {
 	locks  locks
 	caps   caps
 	keys   keyring
+	own    *receipt.Checkpoint // of a receipt
 }
 
 // eventState is how far the event judged last was sound.
@@ -88,6 +94,7 @@ type counts struct {
 	clockBack           uint64 // events whose ts is before that of an earlier one
 	clockBackAt         uint64
 	bodiesNotCarried    uint64
+	parts               uint64 // bodies that events commit to
 	missing, malformed  uint64
 	unsound             uint64
 	refused             uint64
@@ -167,6 +174,10 @@ func (j *judge) item(it *item) error {
 		j.bodies.drop()
 		return nil
 	}
+	if it.stated != 0 && it.stated != it.seq {
+		j.misplaced(it)
+		return nil
+	}
 	if again {
 		j.twice(it)
 		j.bodies.drop()
@@ -200,6 +211,9 @@ func (j *judge) arrive(it *item) (again bool) {
 // missing records a range of absent numbers in front of it.
 func (j *judge) missing(from, to uint64, it *item) {
 	j.counts.missing += to - from + 1
+	if j.firstGap == 0 {
+		j.firstGap = from
+	}
 	detail := fmt.Sprintf("event %d is absent", from)
 	if to > from {
 		detail = fmt.Sprintf("events %d to %d are absent (%d)", from, to, to-from+1)
@@ -244,18 +258,22 @@ func (j *judge) twice(it *item) {
 	j.fault(Forked, it.seq, stepNumber, it.header, "two events have this number, with hashes %s and %s", j.hash, it.hash)
 }
 
+// misplaced judges an event that a database stores under another number.
+func (j *judge) misplaced(it *item) {
+	j.counts.unsound++
+	j.fault(Reordered, it.seq, stepNumber, it.header, "event %d is stored under this number", it.stated)
+	j.hole(it.seq)
+	j.settle(it, stateUnsound)
+}
+
 // wellFormed judges an event whose form and hash hold.
 func (j *judge) wellFormed(it *item, bodyFault bool) error {
 	h := it.header
-	sound := !bodyFault
+	sound := !bodyFault && !it.elsewhere
 	j.counts.made[stepNumber]++
-	switch {
-	case it.late:
+	if it.late {
 		sound = false
 		j.fault(Reordered, it.seq, stepNumber, h, "the event stands behind one of a higher number")
-	case it.key != 0 && it.key != it.seq:
-		sound = false
-		j.fault(Reordered, it.seq, stepNumber, h, "the event is stored as number %d", it.key)
 	}
 	if !j.link(it) {
 		sound = false

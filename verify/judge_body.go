@@ -123,6 +123,7 @@ func (j *judge) contents(it *item) (ok bool, err error) {
 	}
 	carried := len(j.bodies.list)
 	j.counts.bodies += uint64(carried)
+	j.counts.parts += uint64(len(it.header.Parts))
 	j.counts.bodiesNotCarried += uint64(max(0, len(it.header.Parts)-carried))
 	for _, c := range j.bodies.list {
 		if v, detail := j.bodyFault(it, c); detail != "" {

@@ -12,23 +12,20 @@ import (
 // finish judges what follows the last event and fills the report.
 func (j *judge) finish(e *ending) {
 	j.keys.assume()
-	if e != nil {
+	if j.kind == KindExport {
 		j.ending(e)
-	}
-	if j.kind == KindDatabase {
-		j.unexplained()
 	}
 	good := j.anchors()
 	j.demandedKeys()
-	if e != nil && e.torn != "" {
-		j.torn(j.n+1, e.torn)
+	if e.torn != "" {
+		seq := j.n + 1
+		if j.tornAt != 0 {
+			seq = j.tornAt
+		}
+		j.fault(Torn, seq, stepTorn, nil, "%s", e.torn)
 	}
-	j.fill(e)
+	j.fill()
 	j.ranges(good)
-}
-
-func (j *judge) torn(seq uint64, why string) {
-	j.fault(Torn, seq, stepTorn, nil, "%s", why)
 }
 
 // last is the number that what concerns the whole input is reported at.
@@ -58,6 +55,7 @@ func (j *judge) ending(e *ending) {
 // the rest only where nothing else is wrong with the events.
 func (j *judge) trailer(t *chain.Trailer) {
 	j.counts.made[stepTrailer]++
+	j.trailerPartial = true
 	none := j.firstSeq == 0
 	if t.Last > j.n || none {
 		if none && t.First <= t.Last {
@@ -73,6 +71,7 @@ func (j *judge) trailer(t *chain.Trailer) {
 			return
 		}
 	}
+	j.trailerPartial = false
 	wrong := func(name string, got, want any) {
 		j.fault(Altered, j.last(), stepTrailer, nil, "the trailer says %s %v, and the events give %v", name, want, got)
 	}
@@ -185,6 +184,9 @@ func (j *judge) checkpointAnchor(a *Anchor) (Verdict, string) {
 			return Unverifiable, shown
 		}
 	}
+	if j.kind == KindReceipt {
+		return j.receiptAnchor(c, notInForce)
+	}
 	if j.run != "" {
 		return Unverifiable, "an export of one run holds no tree to compare a checkpoint with"
 	}
@@ -197,6 +199,20 @@ func (j *judge) checkpointAnchor(a *Anchor) (Verdict, string) {
 		return Unverifiable, fmt.Sprintf("the root at size %d does not follow from what was given", c.Size)
 	case root != c.Root:
 		return Forked, fmt.Sprintf("its root at size %d is %s, and the events give %s", c.Size, hexRoot(c.Root), hexRoot(root))
+	case notInForce != "":
+		return Forked, notInForce
+	}
+	return Intact, ""
+}
+
+// receiptAnchor compares an anchor with the one checkpoint of a receipt.
+func (j *judge) receiptAnchor(c *receipt.Checkpoint, notInForce string) (Verdict, string) {
+	own := j.own
+	switch {
+	case own == nil || own.Size != c.Size:
+		return Unverifiable, fmt.Sprintf("a receipt is compared with a checkpoint of its own size alone, and this one has size %d", c.Size)
+	case own.Root != c.Root:
+		return Forked, fmt.Sprintf("its root at size %d is %s, and the receipt's is %s", c.Size, hexRoot(c.Root), hexRoot(own.Root))
 	case notInForce != "":
 		return Forked, notInForce
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/docket-audit/docket/verify"
@@ -124,9 +123,6 @@ func compare[T comparable](t *testing.T, name string, got T, want *T) {
 
 func TestVectors(t *testing.T) {
 	for name, c := range loadVectors(t, vectorDir) {
-		if strings.HasPrefix(c.Needs, "receipts") && !strings.HasPrefix(name,"anchor") {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			r, err := verify.File(context.Background(), filepath.Join(vectorDir, name+".jsonl"), vectorOptions(t, vectorDir, c.Args))
 			if err != nil {
