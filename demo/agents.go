@@ -42,6 +42,7 @@ type result struct {
 // order of the calls.
 func askAll(ctx context.Context, calls []loopback.Call, at map[string]endpoint, workers int) []result {
 	clients := newClients(at)
+	defer clients.close()
 	results := make([]result, len(calls))
 	next := make(chan int)
 	var wg sync.WaitGroup

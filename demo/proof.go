@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/docket-audit/docket/demo/loopback"
@@ -22,14 +23,14 @@ const (
 // proof verifies both files with no service, and holds the cost against the
 // provider's own list: as a sum, and call by call.
 func (s *story) proof(ctx context.Context) error {
-	s.head("Verified offline; docketd is stopped")
+	s.head("Verified with docketd stopped, against the checkpoint and the public key")
 	for _, name := range []string{exportName, snapshotName} {
-		out, err := s.cli.must(ctx, "verify", s.path(name))
+		human, rep, err := s.cli.verify(ctx, s.auditor, s.path(name))
 		if err != nil {
 			return err
 		}
-		s.show("docket verify "+name, out)
-		if err := s.settle(ctx, name); err != nil {
+		s.showVerify(name, human, rep, name == exportName)
+		if err := s.settle(name, rep); err != nil {
 			return err
 		}
 	}
@@ -44,10 +45,7 @@ func (s *story) proof(ctx context.Context) error {
 	for _, u := range s.arrange.Upstreams {
 		providers[u.Name] = u.Provider
 	}
-	if err := compareRows(s.rows, s.served, providers); err != nil {
-		return err
-	}
-	if err := s.compareEnds(); err != nil {
+	if err := errors.Join(compareRows(s.rows, s.served, providers), s.compareEnds()); err != nil {
 		return err
 	}
 	s.say("")
@@ -56,20 +54,27 @@ func (s *story) proof(ctx context.Context) error {
 	return nil
 }
 
-// settle demands that verify finds a file intact, and the sums of the bill.
-func (s *story) settle(ctx context.Context, name string) error {
-	bill := s.bill
-	rep, code, err := s.cli.verify(ctx, s.path(name))
-	if err != nil {
-		return err
+// showVerify prints what verify said for people, or its first line.
+func (s *story) showVerify(name string, human []byte, rep report, whole bool) {
+	if first, rest, ok := bytes.Cut(human, []byte("\n")); ok && !whole {
+		human = fmt.Appendf(nil, "%s\n(exit code %d; %d more lines of report)\n", first, rep.code, bytes.Count(rest, []byte("\n")))
 	}
-	if code != exitIntact || rep.Verdict != "intact" || len(rep.Faults) > 0 {
-		return fmt.Errorf("verify %s: %s, exit code %d, faults %v; it should be intact", name, rep.Verdict, code, rep.Faults)
+	s.show(fmt.Sprintf("docket verify %s --expect %s --vkey %s", name, checkpointName, vkeyName), human)
+}
+
+// settle demands that verify found a file intact and proven up to the
+// checkpoint, with the sums of the provider's list.
+func (s *story) settle(name string, rep report) error {
+	if rep.code != exitIntact || rep.Verdict != "intact" || len(rep.Faults) > 0 {
+		return fmt.Errorf("verify %s: %s, exit code %d, faults %v; it should be intact", name, rep.Verdict, rep.code, rep.Faults)
 	}
-	got := loopback.Total{Calls: bill.Calls, Unpriced: rep.Unpriced, Estimated: rep.Estimated, CostUSD: rep.CostUSD}
-	if got != bill {
+	if !rep.Anchored || !reflect.DeepEqual(rep.Proven, [][]uint64{{1, s.size}}) {
+		return fmt.Errorf("verify %s: anchored %v, proven %v; it should be proven up to event %d, as the checkpoint says", name, rep.Anchored, rep.Proven, s.size)
+	}
+	got := loopback.Total{Calls: s.bill.Calls, Unpriced: rep.Unpriced, Estimated: rep.Estimated, CostUSD: rep.CostUSD}
+	if got != s.bill {
 		return fmt.Errorf("verify %s: USD %s, %d unpriced, %d estimated; the provider served USD %s, %d unpriced, %d estimated",
-			name, rep.CostUSD, rep.Unpriced, rep.Estimated, bill.CostUSD, bill.Unpriced, bill.Estimated)
+			name, rep.CostUSD, rep.Unpriced, rep.Estimated, s.bill.CostUSD, s.bill.Unpriced, s.bill.Estimated)
 	}
 	if rep.OpenCalls != 0 {
 		return fmt.Errorf("verify %s: %d calls are open; all were settled", name, rep.OpenCalls)
@@ -156,17 +161,18 @@ func (s *story) tampering(ctx context.Context) error {
 			return err
 		}
 		s.say("byte %d of %s, in event %d: %q becomes %q", c.offset, changed, victim.Seq, c.from, c.to)
-		human, err := s.cli.run(ctx, "verify", s.path(changed))
+		human, rep, err := s.cli.verify(ctx, s.auditor, s.path(changed))
 		if err != nil {
 			return err
 		}
-		s.show("docket verify "+changed, human.stdout)
-		rep, code, err := s.cli.verify(ctx, s.path(changed))
-		if err != nil {
-			return err
+		s.showVerify(changed, human, rep, false)
+		if rep.code != exitAltered || rep.Verdict != "altered" || len(rep.Faults) == 0 || rep.Faults[0].Seq != victim.Seq || rep.Faults[0].Verdict != "altered" {
+			return fmt.Errorf("verify %s: %s, exit code %d, faults %v; it should be altered at event %d", changed, rep.Verdict, rep.code, rep.Faults, victim.Seq)
 		}
-		if code != exitAltered || rep.Verdict != "altered" || len(rep.Faults) == 0 || rep.Faults[0].Seq != victim.Seq || rep.Faults[0].Verdict != "altered" {
-			return fmt.Errorf("verify %s: %s, exit code %d, faults %v; it should be altered at event %d", changed, rep.Verdict, code, rep.Faults, victim.Seq)
+		for _, r := range rep.Proven {
+			if r[0] <= victim.Seq && victim.Seq <= r[1] {
+				return fmt.Errorf("verify %s: the changed event %d is told to be proven", changed, victim.Seq)
+			}
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"strings"
 
 	"github.com/anthropics/anthropic-sdk-go/v2"
@@ -17,6 +18,7 @@ import (
 // Only what differs
 // between the vendors stands in this file.
 type clients struct {
+	transport *http.Transport
 	anthropic map[string]anthropic.Client
 	openai    map[string]openai.Client
 }
@@ -24,18 +26,23 @@ type clients struct {
 // newClients makes the clients as an agent would, but that they don't retry:
 // then one call of the demo is one row of the ledger.
 func newClients(at map[string]endpoint) clients {
-	c := clients{map[string]anthropic.Client{}, map[string]openai.Client{}}
+	c := clients{&http.Transport{}, map[string]anthropic.Client{}, map[string]openai.Client{}}
+	client := &http.Client{Transport: c.transport}
 	for name, e := range at {
 		if e.dialect == "anthropic" {
 			c.anthropic[name] = anthropic.NewClient(anthropicoption.WithoutEnvironmentDefaults(),
-				anthropicoption.WithBaseURL(e.base), anthropicoption.WithAPIKey(e.key), anthropicoption.WithMaxRetries(0))
+				anthropicoption.WithHTTPClient(client), anthropicoption.WithBaseURL(e.base),
+				anthropicoption.WithAPIKey(e.key), anthropicoption.WithMaxRetries(0))
 			continue
 		}
-		c.openai[name] = openai.NewClient(
-			openaioption.WithBaseURL(e.base), openaioption.WithAPIKey(e.key), openaioption.WithMaxRetries(0))
+		c.openai[name] = openai.NewClient(openaioption.WithHTTPClient(client), openaioption.WithBaseURL(e.base),
+			openaioption.WithAPIKey(e.key), openaioption.WithMaxRetries(0))
 	}
 	return c
 }
+
+// close ends the clients' connections, as the end of an agent's process would.
+func (c clients) close() { c.transport.CloseIdleConnections() }
 
 func (p prompt) anthropic(r *result) (anthropic.MessageNewParams, []anthropicoption.RequestOption) {
 	opts := []anthropicoption.RequestOption{

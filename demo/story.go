@@ -40,13 +40,17 @@ type story struct {
 	served  []loopback.Served
 	bill    loopback.Total // of served
 	rows    []row
+	auditor verifier
+	size    uint64 // events that the auditor's checkpoint covers
 }
 
 // files of a demo, in its folder.
 const (
-	exportName   = "export.jsonl"
-	snapshotName = "snapshot.db"
-	logName      = "docketd.log"
+	exportName     = "export.jsonl"
+	snapshotName   = "snapshot.db"
+	checkpointName = "checkpoint.note"
+	vkeyName       = "docketd.vkey"
+	logName        = "docketd.log"
 )
 
 func (s *story) path(name string) string { return filepath.Join(s.dir, name) }
@@ -222,22 +226,34 @@ func (t costTotal) against(bill loopback.Total) error {
 	return nil
 }
 
-// collect takes the evidence out of the service.
+// collect takes the evidence out of the service: first the checkpoint, which an
+// auditor would get at the time and keep, then what it is held against.
 func (s *story) collect(ctx context.Context) error {
-	s.head("Evidence to hand out: an export and a copy of the file")
-	for _, c := range []struct{ cmd, file string }{{"export", exportName}, {"snapshot", snapshotName}} {
-		args := []string{c.cmd, s.path(c.file)}
-		if c.cmd == "export" {
-			args = []string{c.cmd, "-o", s.path(c.file)}
-		}
+	s.head("Evidence to hand out: a checkpoint, an export, a copy of the file")
+	note, err := s.service.checkpoint(ctx)
+	if err != nil {
+		return err
+	}
+	if s.size, err = sizeOf(note); err != nil {
+		return err
+	}
+	s.auditor = verifier{checkpoint: s.path(checkpointName), vkey: filepath.Join(s.service.dir, vkeyName)}
+	if err := os.WriteFile(s.auditor.checkpoint, note, 0o600); err != nil {
+		return fmt.Errorf("keep checkpoint: %w", err)
+	}
+	s.say("GET /v1/checkpoint: signed over events 1 to %d, in %s", s.size, checkpointName)
+	for _, args := range [][]string{{"export", "-o", exportName}, {"snapshot", snapshotName}} {
+		name := args[len(args)-1]
+		typed := strings.Join(args, " ")
+		args[len(args)-1] = s.path(name)
 		if _, err := s.cli.must(ctx, args...); err != nil {
 			return err
 		}
-		info, err := os.Stat(s.path(c.file))
+		info, err := os.Stat(s.path(name))
 		if err != nil {
-			return fmt.Errorf("docket %s left no file: %w", c.cmd, err)
+			return fmt.Errorf("docket %s left no file: %w", args[0], err)
 		}
-		s.say("$ docket %s %s    (%d bytes)", strings.Join(args[:len(args)-1], " "), c.file, info.Size())
+		s.say("$ docket %s    (%d bytes)", typed, info.Size())
 	}
 	return nil
 }
