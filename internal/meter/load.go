@@ -99,7 +99,10 @@ func tomlFault(err error) string {
 		what, _, wrongType := strings.Cut(strings.TrimPrefix(at.Error(), "toml: "), " into struct field")
 		if wrongType {
 			// The rest names Go types, which are nothing to whoever wrote the file.
-			what += " into " + strings.Join(at.Key(), ".") + `: text stands in quotes, prices and factors too, as "1.25"`
+			what += " into " + strings.Join(at.Key(), ".")
+			if !strings.Contains(what, "TOML string") {
+				what += `: text stands in quotes, prices and factors too, as "1.25"`
+			}
 		}
 		return fmt.Sprintf("line %d, column %d: %s", line, column, what)
 	}
