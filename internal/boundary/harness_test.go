@@ -330,3 +330,39 @@ func rawProvider(t testing.TB, f func(net.Conn)) string {
 	})
 	return "http://" + l.Addr().String()
 }
+
+// gated makes a recorder whose outcomes wait twice for gate: when they are
+// asked for, and before they are recorded.
+func gated(gate chan struct{}) func(boundary.Recorder) boundary.Recorder {
+	return func(r boundary.Recorder) boundary.Recorder { return gatedRecorder{r, gate} }
+}
+
+// gatedRecorder is what gated makes.
+type gatedRecorder struct {
+	boundary.Recorder
+	gate chan struct{}
+}
+
+func (g gatedRecorder) Begin(ctx context.Context, s engine.CallSpec) (boundary.Call, error) {
+	c, err := g.Recorder.Begin(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return gatedCall{c, g.gate}, nil
+}
+
+type gatedCall struct {
+	boundary.Call
+	gate chan struct{}
+}
+
+func (c gatedCall) Respond(o engine.Response) (engine.Receipt, error) {
+	<-c.gate
+	<-c.gate
+	return c.Call.Respond(o)
+}
+
+// impatient makes waits short enough for a test.
+func impatient(o *boundary.Options) {
+	o.HeadWait, o.Idle, o.ClientWait = 100*time.Millisecond, 100*time.Millisecond, 300*time.Millisecond
+}
