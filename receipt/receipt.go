@@ -87,7 +87,7 @@ func Parse(b []byte) (*Receipt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrReceipt)
 	}
-	var r Receipt
+	r := Receipt{Genesis: Row{Err: errors.New("missing")}}
 	var faults []error
 	for _, m := range members {
 		if err := r.member(m); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/docket-audit/docket/chain"
@@ -51,12 +52,11 @@ type chunk struct {
 // work fills in what can be found out about the chunk alone. With hashes
 // false it only reads forms and numbers.
 func (c *chunk) work(hashes bool) {
-	c.items = c.items[:0]
+	c.items = slices.Grow(c.items[:0], len(c.pieces))[:len(c.pieces)]
 	c.leaves, c.subtrees = c.leaves[:0], c.subtrees[:0]
 	c.clean, c.first = true, 0
-	for _, p := range c.pieces {
-		c.items = append(c.items, item{})
-		it := &c.items[len(c.items)-1]
+	for i, p := range c.pieces {
+		it := &c.items[i]
 		if c.stored {
 			it.readRecord(p.key, c.data[p.start:p.end], hashes)
 		} else {
@@ -92,10 +92,31 @@ func (c *chunk) follow(it *item, hashes bool) {
 // stretch into it; io.EOF comes with the last one, which may be empty.
 type feeder interface{ fill(c *chunk) error }
 
+// serial is pipeline in the caller's goroutine.
+func serial(ctx context.Context, f feeder, hashes bool, each func(*chunk) error) error {
+	var c chunk
+	for {
+		err := f.fill(&c)
+		if c.err = err; err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.work(hashes)
+		if eachErr := each(&c); eachErr != nil || err != nil {
+			return eachErr
+		}
+	}
+}
+
 // pipeline reads by f, works on chunks in parallel and calls each with them,
 // in order. It ends when the input does, when each returns an error, or when
 // ctx ends, and leaves no goroutine behind.
 func pipeline(ctx context.Context, workers int, f feeder, hashes bool, each func(*chunk) error) error {
+	if workers == 1 {
+		return serial(ctx, f, hashes, each)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()

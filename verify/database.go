@@ -11,7 +11,7 @@ import (
 
 // verifyDatabase judges the events of a database file.
 func verifyDatabase(ctx context.Context, in *input) (*Report, error) {
-	src, err := newSource(in.file, in.size)
+	src, err := newSource(in.ra, in.file, in.size)
 	if err != nil {
 		return refused(src, err)
 	}

@@ -38,7 +38,7 @@ func verifyExport(ctx context.Context, in *input) (*Report, error) {
 func assumed(in *input) (setup, error) {
 	e := ending{}
 	if !in.zst {
-		b, err := lastLine(in.file, in.size)
+		b, err := lastLine(in.ra, in.size)
 		if err != nil {
 			return setup{}, err
 		}
@@ -52,7 +52,7 @@ func assumed(in *input) (setup, error) {
 // inOrder judges an export line by line.
 func inOrder(ctx context.Context, in *input, s setup) (*Report, error) {
 	if !in.zst {
-		s.reread = rereader(in.file)
+		s.reread = rereader(in.ra)
 	}
 	r := newReport(KindExport)
 	j := newJudge(s, in.opts, r)

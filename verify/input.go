@@ -16,7 +16,8 @@ import (
 
 // input is the file under verification: opened once, never written.
 type input struct {
-	file *os.File
+	ra   io.ReaderAt
+	file *os.File // what ra reads; nil where it is memory or a copy of ours
 	size int64
 	opts *Options
 	zst  bool
@@ -35,12 +36,12 @@ var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 // sniff tells by content what the input is.
 func sniff(in *input) (Kind, error) {
 	head := make([]byte, sniffBytes)
-	n, err := in.file.ReadAt(head, 0)
+	n, err := in.ra.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
 	head = head[:n]
-	if isDatabase(in.file, in.size) {
+	if isDatabase(in.ra) {
 		return KindDatabase, nil
 	}
 	if in.zst = bytes.HasPrefix(head, zstdMagic); in.zst {
@@ -90,7 +91,7 @@ func (in *input) lines(from int64) (r io.Reader, done func(), err error) {
 		return io.NewSectionReader(in.temp, from, 1<<62), func() {}, nil
 	}
 	in.read.Store(from)
-	plain := &countingReader{io.NewSectionReader(in.file, from, in.size-from), &in.read}
+	plain := &countingReader{io.NewSectionReader(in.ra, from, in.size-from), &in.read}
 	if !in.zst {
 		return plain, func() {}, nil
 	}
@@ -138,7 +139,7 @@ func (z *zstdReader) Read(p []byte) (int, error) {
 // one is kept in a temporary file for that.
 func (in *input) seekable(ctx context.Context) (io.ReaderAt, error) {
 	if !in.zst {
-		return in.file, nil
+		return in.ra, nil
 	}
 	if in.temp == nil {
 		r, done, err := in.lines(0)
@@ -171,13 +172,39 @@ func (in *input) textSize() (int64, error) {
 	return info.Size(), nil
 }
 
-// unchanged makes the report say so where the file changed while it was read.
+// changed says whether the file changed since it was opened.
 func (in *input) changed(before os.FileInfo) (bool, error) {
 	after, err := in.file.Stat()
 	if err != nil {
 		return false, fmt.Errorf("stat input: %w", err)
 	}
 	return after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()), nil
+}
+
+// maxKeptStream is how much of a stream is kept in memory; a longer one goes
+// into a temporary file.
+const maxKeptStream = 4 << 20
+
+// keep makes an input of a stream. done has to be called.
+func keep(ctx context.Context, r io.Reader, o *Options) (in *input, done func(), err error) {
+	var head bytes.Buffer
+	n, err := io.Copy(&head, io.LimitReader(r, maxKeptStream))
+	if err != nil {
+		return nil, nil, err
+	}
+	if n < maxKeptStream {
+		return &input{ra: bytes.NewReader(head.Bytes()), size: n, opts: o}, func() {}, nil
+	}
+	f, err := spool(ctx, io.MultiReader(&head, r), o)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return &input{ra: f, size: info.Size(), opts: o}, func() { f.Close() }, nil
 }
 
 // spool copies r into a temporary file that has no name any more.

@@ -25,19 +25,20 @@ func (c *caps) init() {
 
 // scopesOf lists the scopes that an event belongs to, by its own run, actor
 // and ts, each with where its limit stands.
-func scopesOf(h *chain.Header) []scopeLimit {
-	list := []scopeLimit{
+func scopesOf(h *chain.Header) (list [6]scopeLimit, n int) {
+	list = [6]scopeLimit{
 		{scope{kind: chain.ScopeLedger}, scope{kind: chain.ScopeLedger}},
 		{scope{kind: chain.ScopeDay, period: h.TS[:len("2006-01-02")]}, scope{kind: chain.ScopeDay}},
 		{scope{kind: chain.ScopeMonth, period: h.TS[:len("2006-01")]}, scope{kind: chain.ScopeMonth}},
 		{scope{kind: chain.ScopeRun, run: h.Run}, scope{kind: chain.ScopeRun, run: h.Run}},
 	}
-	if a := h.Actor; a != nil {
-		role := scope{kind: chain.ScopeRole, role: a.Role}
-		context := scope{kind: chain.ScopeContext, role: a.Role, context: a.Context}
-		list = append(list, scopeLimit{role, role}, scopeLimit{context, context})
+	if h.Actor == nil {
+		return list, 4
 	}
-	return list
+	role := scope{kind: chain.ScopeRole, role: h.Actor.Role}
+	context := scope{kind: chain.ScopeContext, role: h.Actor.Role, context: h.Actor.Context}
+	list[4], list[5] = scopeLimit{role, role}, scopeLimit{context, context}
+	return list, 6
 }
 
 // scopeLimit is a sum and the key of the limit for it.
@@ -63,13 +64,18 @@ func (j *judge) capStep(it *item) {
 	switch h.Type {
 	case chain.TypeResponse:
 		if it.unpriced == "" {
-			for _, s := range scopesOf(h) {
+			list, n := scopesOf(h)
+			for _, s := range list[:n] {
 				c.spent[s.sum] = c.spent[s.sum].Add(it.cost)
 			}
 		}
 	case chain.TypeRequest:
 		j.counts.made[stepCap]++
-		for _, s := range scopesOf(h) {
+		if len(c.limits) == 0 {
+			return
+		}
+		list, n := scopesOf(h)
+		for _, s := range list[:n] {
 			if limit, ok := c.limit(s.limit); ok && c.spent[s.sum].Cmp(limit) >= 0 {
 				j.fault(CapBreach, h.Seq, stepCap, h, "a call is admitted with %s USD spent in scope %s, whose limit is %s", c.spent[s.sum], s.sum, limit)
 			}

@@ -50,7 +50,7 @@ func (c *chunk) reset() {
 
 // read appends the next bytes of the input to the chunk.
 func (f *lineFeeder) read(c *chunk) error {
-	const step = 256 << 10
+	const step = 128 << 10
 	n := len(c.data)
 	c.data = append(c.data, make([]byte, step)...)
 	got, err := f.r.Read(c.data[n:])

@@ -32,7 +32,6 @@ var (
 type Source struct {
 	f        io.ReaderAt
 	close    func() error
-	size     int64
 	pageSize int64
 	pages    uint64 // in use by the state that counts
 	metas    [2]MetaPage
@@ -64,7 +63,7 @@ func OpenSource(path string) (*Source, error) {
 		f.Close()
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
-	s, err := newSource(f, info.Size())
+	s, err := newSource(f, f, info.Size())
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
@@ -73,18 +72,21 @@ func OpenSource(path string) (*Source, error) {
 	return s, nil
 }
 
-// newSource reads what stands around the events. f stays the caller's.
-func newSource(f *os.File, size int64) (*Source, error) {
+// newSource reads what stands around the events. lock is the file to lock, nil
+// where f is a copy that nobody else has.
+func newSource(f io.ReaderAt, lock *os.File, size int64) (*Source, error) {
 	switch {
 	case size == 0:
 		return nil, fmt.Errorf("the file has 0 bytes: %w", ErrTorn)
-	case !isDatabase(f, size):
+	case !isDatabase(f):
 		return nil, fmt.Errorf("no database: %w", ErrNotLedger)
 	}
-	if err := lockShared(f); err != nil {
-		return nil, err
+	if lock != nil {
+		if err := lockShared(lock); err != nil {
+			return nil, err
+		}
 	}
-	s := &Source{f: f, size: size, close: func() error { return nil }, read: func(int64) {}}
+	s := &Source{f: f, close: func() error { return nil }, read: func(int64) {}}
 	s.metas, s.pageSize = readMetas(f)
 	m, ok := s.newest()
 	if !ok {

@@ -39,7 +39,7 @@ type MetaPage struct {
 
 // isDatabase says whether the file has the mark of a database where either
 // meta page may stand.
-func isDatabase(f io.ReaderAt, size int64) bool {
+func isDatabase(f io.ReaderAt) bool {
 	for _, at := range metaPlaces() {
 		var b [4]byte
 		if _, err := f.ReadAt(b[:], at+pageHeaderSize); err == nil && binary.LittleEndian.Uint32(b[:]) == metaMagic {
@@ -99,8 +99,6 @@ func readMeta(f io.ReaderAt, at int64, id uint64) MetaPage {
 		m.Problem = "the page's header is not that of a meta page"
 	case p < minPageSize || p > maxPageSize || p&(p-1) != 0:
 		m.Problem = fmt.Sprintf("pages of %d bytes", p)
-	case m.TxID%2 != id:
-		m.Problem = fmt.Sprintf("transaction %d does not belong on it", m.TxID)
 	}
 	return m
 }

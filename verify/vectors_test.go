@@ -1,7 +1,7 @@
 package verify_test
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -121,14 +121,90 @@ func compare[T comparable](t *testing.T, name string, got T, want *T) {
 	}
 }
 
+// vectorDirs are the project's copy of the cases, and the folder that it was
+// copied from where that stands beside the project.
+func vectorDirs(t *testing.T) []string {
+	dirs := []string{vectorDir}
+	if origin := "../../shared/vectors"; exists(origin) {
+		dirs = append(dirs, origin)
+	}
+	return dirs
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestVectors runs every case as docket verify does: as a file, compressed, and
+// as a stream of both kinds. No case is left out.
 func TestVectors(t *testing.T) {
-	for name, c := range loadVectors(t, vectorDir) {
-		t.Run(name, func(t *testing.T) {
-			r, err := verify.File(context.Background(), filepath.Join(vectorDir, name+".jsonl"), vectorOptions(t, vectorDir, c.Args))
+	for _, dir := range vectorDirs(t) {
+		for name, c := range loadVectors(t, dir) {
+			b, err := os.ReadFile(filepath.Join(dir, name+".jsonl"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkVector(t, c, r)
-		})
+			o := vectorOptions(t, dir, c.Args)
+			packed := compress(t, b)
+			t.Run(name, func(t *testing.T) {
+				checkVector(t, c, verifyFile(t, filepath.Join(dir, name+".jsonl"), o))
+			})
+			t.Run(name+"/zst", func(t *testing.T) {
+				if len(b) > 0 {
+					checkVector(t, c, verifyFile(t, writeFile(t, "x.jsonl.zst", packed), o))
+				}
+			})
+			t.Run(name+"/stream", func(t *testing.T) {
+				checkVector(t, c, verifyBytes(t, b, o))
+				if len(b) > 0 {
+					checkVector(t, c, verifyBytes(t, packed, o))
+				}
+			})
+		}
+	}
+}
+
+// TestVectorsAreTheOrigins compares the project's copy with where it comes
+// from.
+func TestVectorsAreTheOrigins(t *testing.T) {
+	dirs := vectorDirs(t)
+	if len(dirs) == 1 {
+		t.Skip("the folder that the cases were copied from is not here")
+	}
+	names, err := os.ReadDir(dirs[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		a, errA := os.ReadFile(filepath.Join(dirs[0], n.Name()))
+		b, errB := os.ReadFile(filepath.Join(dirs[1], n.Name()))
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s is not the same in both (%v, %v)", n.Name(), errA, errB)
+		}
+	}
+}
+
+// TestReportIsTheSame demands one report whatever the number of workers, how
+// often it is made, and how the input comes.
+func TestReportIsTheSame(t *testing.T) {
+	for name, c := range loadVectors(t, vectorDir) {
+		o := vectorOptions(t, vectorDir, c.Args)
+		var first []byte
+		for _, workers := range []int{1, 2, 3, 8} {
+			for range 3 {
+				o.Workers = workers
+				got, err := verifyFile(t, filepath.Join(vectorDir, name+".jsonl"), o).JSON()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if first == nil {
+					first = got
+				}
+				if !bytes.Equal(got, first) {
+					t.Errorf("%s with %d workers:\n%s\nand before:\n%s", name, workers, got, first)
+				}
+			}
+		}
 	}
 }

@@ -21,8 +21,8 @@ type Options struct {
 	// VKeys are public keys, as the text of docketd.vkey, that have to be
 	// the ledger's or have to have witnessed it.
 	VKeys []string
-	// Workers is how many goroutines hash; 0 is GOMAXPROCS. The report does
-	// not depend on it.
+	// Workers is how many cores are used; 0 is GOMAXPROCS. With 1 all is done
+	// by the caller's goroutine. The report does not depend on it.
 	Workers int
 	// Progress is called from time to time, at least every half second
 	// while reading, with the bytes read and their total; total is 0 where
@@ -78,55 +78,49 @@ func File(ctx context.Context, path string, o Options) (*Report, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("open input %s: not a regular file; give - to read a stream", path)
 	}
-	return verifyFile(ctx, f, info, opts)
-}
-
-// Reader verifies a stream of the same kinds. It is kept in a temporary file
-// first, which has no name any more while it is read.
-func Reader(ctx context.Context, r io.Reader, o Options) (*Report, error) {
-	opts, err := o.prepared()
-	if err != nil {
-		return nil, err
-	}
-	f, err := spool(ctx, r, opts)
-	if err != nil {
-		return nil, fmt.Errorf("keep input: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("stat kept input: %w", err)
-	}
-	return verifyFile(ctx, f, info, opts)
-}
-
-// verifyFile tells by content what f is.
-func verifyFile(ctx context.Context, f *os.File, info os.FileInfo, o *Options) (*Report, error) {
-	in := &input{file: f, size: info.Size(), opts: o}
-	kind, err := sniff(in)
-	if err != nil {
-		return nil, fmt.Errorf("read input: %w", err)
-	}
-	var r *Report
-	switch kind {
-	case KindDatabase:
-		r, err = verifyDatabase(ctx, in)
-	case KindReceipt:
-		r, err = verifyReceipt(ctx, in)
-	case KindExport:
-		r, err = verifyExport(ctx, in)
-	default:
-		return foreign(), nil
-	}
+	in := &input{ra: f, file: f, size: info.Size(), opts: opts}
+	r, err := in.verify(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if changed, err := in.changed(info); err != nil {
 		return nil, err
 	} else if changed {
-		return unsettled(kind), nil
+		return unsettled(r.Kind), nil
 	}
 	return r, nil
+}
+
+// Reader verifies a stream of the same kinds. A long one is kept in a
+// temporary file first, which has no name any more while it is read.
+func Reader(ctx context.Context, r io.Reader, o Options) (*Report, error) {
+	opts, err := o.prepared()
+	if err != nil {
+		return nil, err
+	}
+	in, done, err := keep(ctx, r, opts)
+	if err != nil {
+		return nil, fmt.Errorf("keep input: %w", err)
+	}
+	defer done()
+	return in.verify(ctx)
+}
+
+// verify tells by content what the input is and judges it.
+func (in *input) verify(ctx context.Context) (*Report, error) {
+	kind, err := sniff(in)
+	if err != nil {
+		return nil, fmt.Errorf("read input: %w", err)
+	}
+	switch kind {
+	case KindDatabase:
+		return verifyDatabase(ctx, in)
+	case KindReceipt:
+		return verifyReceipt(ctx, in)
+	case KindExport:
+		return verifyExport(ctx, in)
+	}
+	return foreign(), nil
 }
 
 // unsettled is the report on a file that changed while it was read: nothing

@@ -1,0 +1,17 @@
+package verify
+
+import "testing"
+
+// SetMaxStretches lowers the bound of a plan, so that a small input needs many
+// windows.
+func SetMaxStretches(t testing.TB, n int) {
+	old := maxStretches
+	maxStretches = n
+	t.Cleanup(func() { maxStretches = old })
+}
+
+// MaxKeptBody is the size of bodies above which they are read again.
+const MaxKeptBody = maxKeptBody
+
+// MaxFaults is how many faults a report lists.
+const MaxFaults = maxFaults
