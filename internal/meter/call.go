@@ -2,7 +2,6 @@ package meter
 
 import (
 	"mime"
-	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -148,9 +147,9 @@ const (
 // end, since gateways put a prefix of their own in front.
 func EndpointOf(c Call) Endpoint {
 	switch c.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
+	case "GET", "HEAD", "OPTIONS":
 		return Free
-	case http.MethodPost:
+	case "POST":
 	default:
 		return Unknown
 	}
