@@ -90,7 +90,8 @@
 // computed again. Numbers are big-endian, so that keys rise with them:
 //
 //	events  8 bytes of seq → hash, a flag byte, header, salt and content, part salts
-//	meta    "schema" → 4 bytes; "head" → seq, hash, the frontier's peaks
+//	meta    "schema" → 4 bytes; "head" → seq, hash, the frontier's peaks;
+//	        "derived" → the writer's checksum over what is derived, 32 bytes
 //	runs    run id → run_seq, first seq, last seq, seq of run.closed or 0
 //	keys    idempotency key → 8 bytes of seq
 //	calls   8 bytes of seq of a request without an outcome → run id

@@ -242,6 +242,10 @@ func TestMeterRules(t *testing.T) {
 	} {
 		mustRefuse(t, c.pointer+c.text, parseHeader(edit(t, header, c.pointer, c.text)), c.path, c.reason)
 	}
+	for _, left := range []string{"/meter/usage", "/meter/prices"} {
+		err := parseHeader(edit(t, header, left, `{}`, "/meter/source", `"none"`))
+		mustRefuse(t, "none with "+left+" empty alone", err, "/meter/source", none)
+	}
 	bare := edit(t, header, "/meter/usage", `{}`, "/meter/prices", `{}`, "/meter/source", `"none"`)
 	for _, good := range []string{
 		bare, edit(t, bare, "/meter/cost_usd", ""),

@@ -69,6 +69,10 @@ var table = map[string]row{
 		outside: []string{bbolt, sys},
 		never:   []string{"lock", "receipt", "verify", "internal/meter", "internal/api", "internal/boundary", "internal/client", "net"},
 	},
+	"lock": {
+		never: []string{"os", "net"},
+		pure:  true,
+	},
 	"store/storetest": {
 		docket:    []string{"store", "verify", "chain"},
 		outside:   []string{bbolt},
