@@ -3,6 +3,7 @@ package verify_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,4 +120,31 @@ func TestVectorsAsDatabase(t *testing.T) {
 		t.Errorf("only %d cases make a database", ran)
 	}
 	t.Logf("%d cases", ran)
+}
+
+// TestSnapshots: a copy that the database makes of itself is intact whatever
+// the number of its last transaction, and so is what is written to it later.
+func TestSnapshots(t *testing.T) {
+	for group := range 4 {
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		l := newLedger(t, 9)
+		writeDB(t, path, 4096, 7, l.take(7*(group+5)))
+		copied := filepath.Join(t.TempDir(), "copy.db")
+		db, err := bolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.View(func(tx *bolt.Tx) error { return tx.CopyFile(copied, 0o600) })
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, verifyFile(t, copied, verify.Options{}), verify.Intact, 0)
+		for range 3 {
+			e := l.next()
+			update(t, copied, func(tx *bolt.Tx) error {
+				return tx.Bucket([]byte(chain.BucketEvents)).Put(chain.SeqKey(l.frontier.Size()), chain.EncodeEvent(nil, e))
+			})
+			want(t, verifyFile(t, copied, verify.Options{}), verify.Intact, 0)
+		}
+	}
 }

@@ -235,13 +235,20 @@ func (s *Source) Head() (seq uint64, hash chain.Hash, ok bool) {
 func (s *Source) Unknown() []string { return slices.Clone(s.unknown) }
 
 // Rolled says why the file may show the state of one commit ago, "" where both
-// meta pages are valid.
+// meta pages are valid and follow each other.
 func (s *Source) Rolled() string {
 	for i, m := range s.metas {
 		if m.Problem != "" {
 			n, _ := s.newest()
 			return fmt.Sprintf("meta page %d is not valid (%s): the file may be rolled back by one commit, to transaction %d", i, m.Problem, n.TxID)
 		}
+	}
+	// Each commit writes one of the two. A copy made by the database itself
+	// holds its state twice, one number apart, and the first commit after it
+	// may overwrite either: so they are one or two apart.
+	a, b := s.metas[0].TxID, s.metas[1].TxID
+	if d := max(a, b) - min(a, b); d != 1 && d != 2 {
+		return fmt.Sprintf("the meta pages are of transactions %d and %d, which don't follow each other: the file may be rolled back by one commit", a, b)
 	}
 	return ""
 }
