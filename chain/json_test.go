@@ -78,6 +78,7 @@ var jsonTable = []struct {
 	{"nothing", ``, "", ": empty input", ": not an object"},
 	{"white space alone", " \n", "", ": empty input", ": not an object"},
 	{"no object", `[{}]`, "", ": not an object", ": not an object"},
+	{"no object, and more that is wrong", `[-0]`, "", ": not an object", ": not an object"},
 	{"null", `null`, "", ": not an object", ": not an object"},
 
 	{"escaped slash", `{"a":"\/"}`, `{"a":"/"}`, "", "/a: an escape that canonical JSON does not have"},
