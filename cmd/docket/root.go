@@ -95,7 +95,8 @@ EXAMPLE
 	flags.StringVar(&e.socket, "socket", "", "socket of the service, where it is not in the data folder")
 	root.AddCommand(
 		newAppendCommand(e), newLogCommand(e), newExportCommand(e), newVerifyCommand(e),
-		newSnapshotCommand(e), newCostCommand(e), newStatusCommand(e), newVersionCommand(e),
+		newSnapshotCommand(e), newCheckpointCommand(e), newCostCommand(e), newRunsCommand(e), newStatusCommand(e),
+		newVersionCommand(e),
 	)
 	return root
 }
