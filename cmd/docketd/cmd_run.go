@@ -147,6 +147,9 @@ func enter(ctx context.Context, f folder, init bool, log *slog.Logger) (release 
 }
 
 func openEngine(ctx context.Context, f folder, c config, log *slog.Logger) (*engine.Engine, error) {
+	if err := f.checkLedger(); err != nil {
+		return nil, err
+	}
 	signer, err := f.readKey()
 	if err != nil {
 		return nil, err

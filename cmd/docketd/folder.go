@@ -67,6 +67,16 @@ func (f folder) check() error {
 	return private(string(f), info, "chmod 700")
 }
 
+// checkLedger refuses a ledger that others can read. What else may be wrong
+// with it, the store says.
+func (f folder) checkLedger() error {
+	info, err := os.Lstat(f.ledger())
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	return private(f.ledger(), info, "chmod 600")
+}
+
 // private refuses a file or folder that is another user's or open to others.
 func private(path string, info fs.FileInfo, remedy string) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {

@@ -100,7 +100,7 @@ func TestRoutes(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/head?x=1", "/v1/costs?by=run&by=day", "/v1/costs?by=week", "/v1/events?from=0", "/v1/events?from=x",
 		"/v1/events?from=-1", "/v1/events?from=9&to=3", "/v1/events?type=X", "/v1/events?run=a%20b", "/v1/events?follow=perhaps",
-		"/v1/events?trailer=true&run=r", "/v1/events?trailer=true&from=2", "/v1/events?trailer=true&to=99999", "/v1/runs?x", "/v1/snapshot?x", "/v1/checkpoint?x", "/v1/head?%zz"} {
+		"/v1/events?trailer=true&run=r", "/v1/events?trailer=true&to=99999", "/v1/runs?x", "/v1/snapshot?x", "/v1/checkpoint?x", "/v1/head?%zz"} {
 		if a := s.get(path); a.status != 400 || a.code() != "bad-request" {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}

@@ -94,15 +94,13 @@ func parseEventsQuery(r *http.Request) (q eventsQuery, err error) {
 		return q, refuse(BadRequest, "let from be the smaller one", "from=%d is behind to=%d", q.from, q.to)
 	case q.trailer && (q.typ != "" || q.run != "" || q.follow):
 		return q, refuse(BadRequest, "leave type, run and follow out", "a whole export has every event of its range")
-	case q.trailer && q.from > 1:
-		return q, refuse(BadRequest, "leave from out", "an export with its trailer begins at event 1")
 	}
 	q.from = max(q.from, 1)
 	return q, nil
 }
 
-// getEvents writes export lines: a whole export, which leaves its own event,
-// or the events asked for, without a trailer.
+// getEvents writes export lines: an export with its trailer, which leaves its
+// own event, or the events asked for, without one.
 func (s *Server) getEvents(w http.ResponseWriter, r *http.Request) error {
 	q, err := parseEventsQuery(r)
 	if err != nil {

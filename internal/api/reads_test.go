@@ -89,8 +89,12 @@ func TestExport(t *testing.T) {
 	if trailer == nil || uint64(len(list)) != head.Seq || trailer.Last != head.Seq || trailer.Head != head.Hash || *trailer.Root != head.Root {
 		t.Fatalf("trailer %+v of %d events", trailer, len(list))
 	}
+	part, trailer := headers(t, s.get("/v1/events?trailer=true&from=3&to=5").body)
+	if len(part) != 3 || trailer == nil || trailer.First != 3 || trailer.Last != 5 || len(trailer.Peaks) != 1 {
+		t.Errorf("a range of %d events, %+v", len(part), trailer)
+	}
 	left, _ := headers(t, s.get(fmt.Sprintf("/v1/events?from=%d", head.Seq+1)).body)
-	if len(left) != 1 || left[0].Type != chain.TypeEvExported || left[0].Peer == nil || left[0].Peer.PID != uint64(os.Getpid()) {
+	if len(left) != 2 || left[0].Type != chain.TypeEvExported || left[0].Peer == nil || left[0].Peer.PID != uint64(os.Getpid()) {
 		t.Errorf("the export left %+v", left)
 	}
 }

@@ -71,7 +71,7 @@ type EventsQuery struct {
 	From, To  uint64 // numbers, both included; 0: from the first, to the head
 	Type, Run string // "": any
 	Follow    bool   // go on with what comes after the head
-	Trailer   bool   // a whole export; From, Type, Run and Follow are left out
+	Trailer   bool   // an export of From to To, with its trailer; Type, Run and Follow are left out
 }
 
 func (q EventsQuery) encode() string {
