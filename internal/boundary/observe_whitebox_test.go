@@ -96,19 +96,20 @@ func TestObserverLimits(t *testing.T) {
 	for _, c := range []struct {
 		name, media, body, source string
 		status                    int
-		events                    bool // cut into events of 100 bytes rather than bodies
 	}{
-		{"body over the limit", "application/json", jsonBody, chain.SourceNone, 200, false},
-		{"body over the limit, error status", "application/json", jsonBody, chain.SourceReported, 500, false},
-		{"long event, then the figures", "text/event-stream", long + final, chain.SourceReported, 200, true},
-		{"long event, no figures", "text/event-stream", short + long + short, chain.SourceNone, 200, true},
-		{"long event alone", "text/event-stream", long, chain.SourceNone, 200, true},
-		{"called a stream and none", "text/event-stream", "<html>\n<body>\n</html>\n", chain.SourceNone, 200, true},
-		{"comments only", "text/event-stream", ": wait\n\n: wait\n\n", chain.SourceEstimated, 200, true},
-		{"nothing at all", "text/event-stream", "", chain.SourceEstimated, 200, true},
-		{"an event that is no JSON", "text/event-stream", short + "data: oops\n\n" + short, chain.SourceNone, 200, true},
-		{"an event that is no JSON, then the figures", "text/event-stream", "data: oops\n\n" + final, chain.SourceReported, 200, true},
-		{"an empty body", "application/json", "", chain.SourceNone, 200, false},
+		{"body over the limit", "application/json", jsonBody, chain.SourceNone, 200},
+		{"body over the limit, error status", "application/json", jsonBody, chain.SourceReported, 500},
+		{"long event, then the figures", "text/event-stream", long + final, chain.SourceReported, 200},
+		{"long event, no figures", "text/event-stream", short + long + short, chain.SourceNone, 200},
+		{"long event alone", "text/event-stream", long, chain.SourceNone, 200},
+		{"called a stream and none", "text/event-stream", "<html>\n<body>\n</html>\n", chain.SourceNone, 200},
+		{"comments only", "text/event-stream", ": wait\n\n: wait\n\n", chain.SourceEstimated, 200},
+		{"nothing at all", "text/event-stream", "", chain.SourceEstimated, 200},
+		{"an event that is no JSON", "text/event-stream", short + "data: oops\n\n" + short, chain.SourceNone, 200},
+		{"an event that is no JSON, then the figures", "text/event-stream", "data: oops\n\n" + final, chain.SourceReported, 200},
+		{"an event cut off", "text/event-stream", short + "data: {\"choices\":[{\"del", chain.SourceEstimated, 200},
+		{"the figures, not closed", "text/event-stream", short + final[:len(final)-2], chain.SourceReported, 200},
+		{"an empty body", "application/json", "", chain.SourceNone, 200},
 	} {
 		for size := range 50 {
 			o := newObserver(chatCall(), c.status, http.Header{"Content-Type": {c.media}})

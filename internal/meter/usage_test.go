@@ -100,6 +100,7 @@ func TestChatUsage(t *testing.T) {
 		{"true", `"prompt_tokens":true,"completion_tokens":8`, nil},
 		{"2^53 − 1", `"prompt_tokens":9007199254740991,"completion_tokens":8`, use{"input": 9007199254740991, "output": 8}},
 		{"2^53", `"prompt_tokens":9007199254740992,"completion_tokens":8`, nil},
+		{"2^53 whose parts are fewer", `"prompt_tokens":9007199254740992,"completion_tokens":8,"prompt_tokens_details":{"cached_tokens":2}`, nil},
 		{"more than 64 bits", `"prompt_tokens":99999999999999999999,"completion_tokens":8`, nil},
 		{"a negative counter that is unknown", `"prompt_tokens":1,"completion_tokens":8,"units":-2`, nil},
 		{"an unknown counter of 2^53", `"prompt_tokens":1,"completion_tokens":8,"units":9007199254740992`, nil},
