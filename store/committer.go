@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/docket-audit/docket/chain"
@@ -15,13 +15,11 @@ import (
 // commits. A timer in its place would be pure loss for a lone appender.
 const gatherRounds = 50
 
-// commitLoop makes groups durable, one transaction each, until Close or a
-// failure. Every commit error is final: after one, what the file holds is
-// unknown to this process (bbolt may show a transaction whose meta page was
-// never synced), so nothing that follows could be linked to it safely.
+// commitLoop makes groups durable, one commit each, until Close or a failure.
+// Every commit error is final: after one, what the file holds is unknown to
+// this process (bbolt may show a transaction whose meta page was never
+// synced), so nothing that follows could be linked to it safely.
 func (s *Store) commitLoop() {
-	// One thread for all commits: fault injection counts calls by thread.
-	runtime.LockOSThread()
 	defer close(s.committerDone)
 	for {
 		g := s.nextGroup()
@@ -30,10 +28,7 @@ func (s *Store) commitLoop() {
 		}
 		head, err := s.commit(g)
 		if err != nil {
-			s.latch(err)
-			g.err = s.Err()
-			close(g.done)
-			s.failQueue()
+			s.latch(err, g)
 			return
 		}
 		s.settle(g, head)
@@ -53,6 +48,7 @@ func (s *Store) nextGroup() *group {
 	}
 	s.gather()
 	g := s.queue[0]
+	s.queue[0] = nil
 	s.queue = s.queue[1:]
 	s.queued.Add(-int64(len(g.events)))
 	return g
@@ -76,106 +72,108 @@ func (s *Store) gather() {
 
 // commit is the one place where events become durable.
 func (s *Store) commit(g *group) (head chain.Head, err error) {
-	err = guard(func() error {
-		tx, err := s.db.Begin(true)
-		if err != nil {
-			return fmt.Errorf("begin: %w", err)
+	var c *change
+	err = s.back.view(func(r reader) (err error) {
+		if err := s.reserve.keep(r.used()); err != nil {
+			return err
 		}
-		if head, err = g.apply(tx); err != nil {
-			return errors.Join(err, tx.Rollback())
-		}
-		return tx.Commit()
+		c, head, err = g.link(r)
+		return err
 	})
+	if err == nil {
+		err = s.back.commit(c)
+	}
 	if err != nil {
 		return head, s.describe(err)
 	}
-	return head, s.checkIdentity()
+	return head, checkIdentity(s.file, s.path)
 }
 
-// settle tells everybody that g is durable.
+// settle tells everybody that g is durable. The head comes first: a view that
+// already shows g waits for it, perhaps where numbers are assigned.
 func (s *Store) settle(g *group, head chain.Head) {
+	s.publish(func() { s.head = head })
+	close(g.done)
+
 	s.seqMu.Lock()
+	defer s.seqMu.Unlock()
 	for _, p := range g.events {
-		if p.Header.Key != "" {
-			delete(s.keysInHand, p.Header.Key)
+		if s.inHand[p.Header.Key] == p {
+			delete(s.inHand, p.Header.Key)
 		}
 	}
-	s.seqMu.Unlock()
-
-	s.stateMu.Lock()
-	s.head = head
-	close(s.moved)
-	s.moved = make(chan struct{})
-	s.stateMu.Unlock()
-	close(g.done)
 }
 
-// latch ends all writing for good, tells every waiter, and leaves word for the
-// next start.
-func (s *Store) latch(cause error) {
-	s.stateMu.Lock()
-	if s.err != nil {
-		s.stateMu.Unlock()
-		return
-	}
-	s.err = &latchError{cause}
-	close(s.moved)
-	s.moved = make(chan struct{})
-	close(s.dead)
-	s.stateMu.Unlock()
-	s.marker.flagStorageError()
+// latch ends all writing for good: it leaves word for the next start and tells
+// every waiter. Whether g was kept is unknown; what waits behind it was surely
+// not written, since nothing is written after the first error.
+func (s *Store) latch(cause error, g *group) {
+	flagErr := s.marker.flagStorageError()
+	err := &latchError{cause: cause}
+	s.publish(func() {
+		s.err, s.ended, s.inDoubt = err, true, g.last()
+		close(s.dead)
+	})
 	s.log.Error("ledger latched", "path", s.path, "cause", cause.Error())
-}
+	if flagErr != nil {
+		s.log.Error("the marker could not be flagged: rewrite the ledger before it is used again", "path", s.path, "cause", flagErr.Error())
+	}
+	g.err = &latchError{cause: cause, unknown: true}
+	close(g.done)
 
-// failQueue gives every group that waits the latch's error: unlike the group
-// that failed, these were surely not written.
-func (s *Store) failQueue() {
-	s.seqMu.Lock() // nothing is enqueued any more once the latch is seen
+	s.seqMu.Lock() // who assigns numbers from here on sees the latch
 	defer s.seqMu.Unlock()
 	s.queueMu.Lock()
 	defer s.queueMu.Unlock()
 	for _, g := range s.queue {
-		g.err = s.Err()
+		g.err = err
 		close(g.done)
 	}
 	s.queue = nil
 }
 
-// guard turns a panic of the database into an error. It also holds for faults
-// on mapped memory, in this goroutine.
-func guard(fn func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the database panicked, the storage may have lost a write: %v", r)
-		}
-	}()
-	return fn()
-}
-
 // describe adds what an operator needs to know about a failed commit.
 func (s *Store) describe(err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		free, _ := freeBytes(s.path)
-		return fmt.Errorf("commit to %s (%d bytes free): %w", s.path, free, err)
+	if !isFull(err) {
+		return fmt.Errorf("commit to %s: %w", s.path, err)
 	}
-	return fmt.Errorf("commit to %s: %w", s.path, err)
+	free, freeErr := freeBytes(s.file)
+	if freeErr != nil {
+		return fmt.Errorf("commit to %s: %w", s.path, errors.Join(err, freeErr))
+	}
+	return fmt.Errorf("commit to %s, %d bytes free there: %w", s.path, free, err)
 }
 
-// checkIdentity makes sure that what was written is still the file at path:
-// appends to a file that was removed or replaced would be lost without a word.
-func (s *Store) checkIdentity() error {
-	open, err := s.file.Stat()
+// isFull says whether err tells that there is no room: on the disk, in a
+// quota, or below a limit on the size of files. bbolt gives some of these on
+// as text alone.
+func isFull(err error) bool {
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkIdentity makes sure that what was written is still the file at path,
+// and that it has this name alone: appends to a file that was removed or
+// replaced would be lost without a word, and a second name is refused at the
+// next start.
+func checkIdentity(f *os.File, path string) error {
+	open, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("stat open ledger: %w", err)
 	}
-	named, err := os.Lstat(s.path)
+	named, err := os.Lstat(path)
 	if err != nil {
 		return fmt.Errorf("the ledger was removed or renamed while in use: %w", err)
 	}
 	if !os.SameFile(open, named) {
-		return fmt.Errorf("another file stands at %s since the ledger was opened", s.path)
+		return fmt.Errorf("another file stands at %s since the ledger was opened: %w", path, ErrUnsafeFile)
+	}
+	if st, ok := open.Sys().(*syscall.Stat_t); ok && st.Nlink != 1 {
+		return fmt.Errorf("%s has %d names (hard links) since the ledger was opened, a ledger has one: %w", path, st.Nlink, ErrUnsafeFile)
 	}
 	return nil
 }

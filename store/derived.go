@@ -3,30 +3,52 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/docket-audit/docket/chain"
-	"go.etcd.io/bbolt"
 )
 
-// derived keeps the buckets that are computed from the events: within one
-// transaction it holds what changed and writes each value once, at the end.
-// The normal path and the rebuild of a damaged file run the same code.
-type derived struct {
-	runBucket, keyBucket, callBucket, totalBucket *bbolt.Bucket
+// derivedBuckets hold what is computed from the events alone.
+var derivedBuckets = []string{chain.BucketRuns, chain.BucketKeys, chain.BucketCalls, chain.BucketTotals}
 
-	runs   map[string]*chain.RunState
-	totals map[string]*chain.Totals
+// derived computes what one change does to everything that follows from the
+// events. It reads what was there, keeps what the change's events make of it,
+// and spells each value once, at the end. The normal path and the rebuild of a
+// damaged file run the same code.
+type derived struct {
+	r   reader
+	sum checksum // over what the buckets hold, kept up with every write
+
+	runs   map[string]*kept[chain.RunState]
+	totals map[string]*kept[chain.Totals]
+	keys   map[string]uint64
+	calls  map[uint64]*call
 }
 
-func newDerived(tx *bbolt.Tx) *derived {
-	return &derived{
-		runBucket:   tx.Bucket([]byte(chain.BucketRuns)),
-		keyBucket:   tx.Bucket([]byte(chain.BucketKeys)),
-		callBucket:  tx.Bucket([]byte(chain.BucketCalls)),
-		totalBucket: tx.Bucket([]byte(chain.BucketTotals)),
-		runs:        map[string]*chain.RunState{},
-		totals:      map[string]*chain.Totals{},
+// kept is a value with the octets that stand for it so far; nil for none.
+type kept[T any] struct {
+	now    T
+	before []byte
+}
+
+// call is a model.request: with the run's id while it is open.
+type call struct {
+	run    string
+	open   bool
+	before []byte
+}
+
+func newDerived(r reader) (*derived, error) {
+	d := &derived{
+		r:      r,
+		runs:   map[string]*kept[chain.RunState]{},
+		totals: map[string]*kept[chain.Totals]{},
+		keys:   map[string]uint64{},
+		calls:  map[uint64]*call{},
 	}
+	err := d.sum.parse(r.get(chain.BucketMeta, []byte(chain.KeyDerived)))
+	return d, err
 }
 
 // place gives h its place in its run, and enters it everywhere.
@@ -46,13 +68,13 @@ func (d *derived) place(h *chain.Header) error {
 		}
 		h.RunSeq = r.RunSeq
 	}
-	if h.Key != "" && d.keyBucket.Get([]byte(h.Key)) == nil {
-		if err := d.keyBucket.Put([]byte(h.Key), chain.SeqKey(h.Seq)); err != nil {
-			return fmt.Errorf("put key: %w", err)
-		}
-	}
-	if err := d.placeCall(h); err != nil {
-		return err
+	d.placeKey(h)
+	switch h.Type {
+	case chain.TypeRequest:
+		c := d.call(h.Seq)
+		c.run, c.open = h.Run, true
+	case chain.TypeResponse, chain.TypeFailed:
+		d.call(h.Call).open = false
 	}
 	for _, k := range chain.TotalKeys(h) {
 		t, err := d.total(k)
@@ -64,168 +86,90 @@ func (d *derived) place(h *chain.Header) error {
 	return nil
 }
 
-// placeCall opens the call of a request and ends that of an outcome.
-func (d *derived) placeCall(h *chain.Header) (err error) {
-	switch h.Type {
-	case chain.TypeRequest:
-		err = d.callBucket.Put(chain.SeqKey(h.Seq), []byte(h.Run))
-	case chain.TypeResponse, chain.TypeFailed:
-		err = d.callBucket.Delete(chain.SeqKey(h.Call))
+// placeKey enters an idempotency key; the first event of a key keeps it.
+func (d *derived) placeKey(h *chain.Header) {
+	if h.Key == "" {
+		return
 	}
-	if err != nil {
-		return fmt.Errorf("put call: %w", err)
+	if _, ok := d.keys[h.Key]; !ok && d.r.get(chain.BucketKeys, []byte(h.Key)) == nil {
+		d.keys[h.Key] = h.Seq
 	}
-	return nil
 }
 
 func (d *derived) run(id string) (*chain.RunState, error) {
 	if r := d.runs[id]; r != nil {
-		return r, nil
+		return &r.now, nil
 	}
-	r := &chain.RunState{}
-	if b := d.runBucket.Get([]byte(id)); b != nil {
-		s, err := chain.ParseRunState(b)
-		if err != nil {
+	r := &kept[chain.RunState]{before: bytes.Clone(d.r.get(chain.BucketRuns, []byte(id)))}
+	if r.before != nil {
+		var err error
+		if r.now, err = chain.ParseRunState(r.before); err != nil {
 			return nil, fmt.Errorf("run %s: %w", id, err)
 		}
-		*r = s
 	}
 	d.runs[id] = r
-	return r, nil
+	return &r.now, nil
 }
 
 func (d *derived) total(key string) (*chain.Totals, error) {
 	if t := d.totals[key]; t != nil {
-		return t, nil
+		return &t.now, nil
 	}
-	t := &chain.Totals{}
-	if b := d.totalBucket.Get([]byte(key)); b != nil {
-		s, err := chain.ParseTotals(b)
-		if err != nil {
+	t := &kept[chain.Totals]{before: bytes.Clone(d.r.get(chain.BucketTotals, []byte(key)))}
+	if t.before != nil {
+		var err error
+		if t.now, err = chain.ParseTotals(t.before); err != nil {
 			return nil, fmt.Errorf("totals of %q: %w", key, err)
 		}
-		*t = s
 	}
 	d.totals[key] = t
-	return t, nil
+	return &t.now, nil
 }
 
-// flush writes what changed.
-func (d *derived) flush() error {
-	for id, r := range d.runs {
-		if err := d.runBucket.Put([]byte(id), r.Append(nil)); err != nil {
-			return fmt.Errorf("put run: %w", err)
-		}
+func (d *derived) call(seq uint64) *call {
+	if c := d.calls[seq]; c != nil {
+		return c
 	}
-	for k, t := range d.totals {
-		if err := d.totalBucket.Put([]byte(k), t.Append(nil)); err != nil {
-			return fmt.Errorf("put totals: %w", err)
-		}
-	}
-	return nil
+	before := bytes.Clone(d.r.get(chain.BucketCalls, chain.SeqKey(seq)))
+	c := &call{run: string(before), open: before != nil, before: before}
+	d.calls[seq] = c
+	return c
 }
 
-// derivedFit says why the derived buckets don't fit the events, or nil. It
-// reads all of them and the last event, not every event: cheap enough for each
-// start. verify never looks at them.
-func derivedFit(tx *bbolt.Tx) error {
-	for _, name := range chain.Buckets() {
-		if tx.Bucket([]byte(name)) == nil {
-			return fmt.Errorf("bucket %s is missing", name)
+// writes returns what has to be written, the head and the checksum included,
+// in a fixed order. headBefore is the octets of the head so far.
+func (d *derived) writes(head *chain.Head, headBefore []byte) []write {
+	var list []write
+	put := func(bucket string, key, before, after []byte) {
+		if before != nil {
+			d.sum.remove(bucket, key, before)
+		}
+		if after != nil {
+			d.sum.add(bucket, key, after)
+		}
+		if before != nil || after != nil {
+			list = append(list, write{bucket, key, after})
 		}
 	}
-	head, err := chain.ParseHead(tx.Bucket([]byte(chain.BucketMeta)).Get([]byte(chain.KeyHead)))
-	if err != nil {
-		return err
+	for _, id := range slices.Sorted(maps.Keys(d.runs)) {
+		r := d.runs[id]
+		put(chain.BucketRuns, []byte(id), r.before, r.now.Append(nil))
 	}
-	key, value := tx.Bucket([]byte(chain.BucketEvents)).Cursor().Last()
-	last, err := chain.DecodeEvent(value)
-	if err != nil {
-		return err
+	for _, k := range slices.Sorted(maps.Keys(d.keys)) {
+		put(chain.BucketKeys, []byte(k), nil, chain.SeqKey(d.keys[k]))
 	}
-	if !bytes.Equal(key, chain.SeqKey(head.Seq)) || last.Hash != head.Hash {
-		return fmt.Errorf("the head is event %d, the last event is %x", head.Seq, key)
+	for _, seq := range slices.Sorted(maps.Keys(d.calls)) {
+		c := d.calls[seq]
+		var after []byte
+		if c.open {
+			after = []byte(c.run)
+		}
+		put(chain.BucketCalls, chain.SeqKey(seq), c.before, after)
 	}
-	return sumsFit(tx)
-}
-
-// sumsFit compares the ledger's totals with the sums over runs and days.
-func sumsFit(tx *bbolt.Tx) error {
-	sums := map[string]*chain.Totals{}
-	err := tx.Bucket([]byte(chain.BucketTotals)).ForEach(func(k, v []byte) error {
-		t, err := chain.ParseTotals(v)
-		if err != nil {
-			return fmt.Errorf("totals of %q: %w", k, err)
-		}
-		scope, _ := chain.ParseTotalKey(string(k))
-		s := sums[scope]
-		if s == nil {
-			s = &chain.Totals{}
-			sums[scope] = s
-		}
-		s.Calls += t.Calls
-		s.Failed += t.Failed
-		s.Unpriced += t.Unpriced
-		s.Estimated += t.Estimated
-		s.Cost = s.Cost.Add(t.Cost)
-		return nil
-	})
-	if err != nil {
-		return err
+	for _, k := range slices.Sorted(maps.Keys(d.totals)) {
+		t := d.totals[k]
+		put(chain.BucketTotals, []byte(k), t.before, t.now.Append(nil))
 	}
-	var want []byte
-	for i, scope := range []string{chain.ScopeLedger, chain.ScopeRun, chain.ScopeDay} {
-		s := sums[scope]
-		if s == nil {
-			s = &chain.Totals{}
-		}
-		if got := s.Append(nil); i == 0 {
-			want = got
-		} else if !bytes.Equal(got, want) {
-			return fmt.Errorf("totals by %s do not sum to those of the ledger", scope)
-		}
-	}
-	return tx.Bucket([]byte(chain.BucketRuns)).ForEach(func(k, v []byte) error {
-		_, err := chain.ParseRunState(v)
-		return err
-	})
-}
-
-// rebuild makes every derived bucket anew from the events.
-func rebuild(tx *bbolt.Tx) error {
-	for _, name := range []string{chain.BucketRuns, chain.BucketKeys, chain.BucketCalls, chain.BucketTotals} {
-		if tx.Bucket([]byte(name)) != nil {
-			if err := tx.DeleteBucket([]byte(name)); err != nil {
-				return fmt.Errorf("rebuild %s: %w", name, err)
-			}
-		}
-		if _, err := tx.CreateBucket([]byte(name)); err != nil {
-			return fmt.Errorf("rebuild %s: %w", name, err)
-		}
-	}
-	d := newDerived(tx)
-	var head chain.Head
-	c := tx.Bucket([]byte(chain.BucketEvents)).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
-		e, err := chain.DecodeEvent(v)
-		if err != nil {
-			return fmt.Errorf("rebuild: %x: %w", k, err)
-		}
-		h, err := chain.ParseHeader(e.Header)
-		if err != nil {
-			return fmt.Errorf("rebuild: event %x: %w", k, err)
-		}
-		if h.Seq != head.Seq+1 || !bytes.Equal(k, chain.SeqKey(h.Seq)) {
-			return fmt.Errorf("rebuild: event %d stands behind %d", h.Seq, head.Seq)
-		}
-		if err := d.place(h); err != nil {
-			return fmt.Errorf("rebuild: event %d: %w", h.Seq, err)
-		}
-		head.Seq, head.Hash = h.Seq, e.Hash
-		head.Frontier.Add(e.Hash)
-	}
-	if err := d.flush(); err != nil {
-		return err
-	}
-	return tx.Bucket([]byte(chain.BucketMeta)).Put([]byte(chain.KeyHead), head.Append(nil))
+	put(chain.BucketMeta, []byte(chain.KeyHead), headBefore, head.Append(nil))
+	return append(list, write{chain.BucketMeta, []byte(chain.KeyDerived), d.sum.append(nil)})
 }

@@ -1,23 +1,28 @@
 package store
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+	"os"
 
-// unreliableFS names the file system of path where its locks or syncs are not
+	"golang.org/x/sys/unix"
+)
+
+// unreliableFS names the file system of f where its locks or syncs are not
 // those of a local disk, else "".
-func unreliableFS(path string) string {
+func unreliableFS(f *os.File) (string, error) {
 	var st unix.Statfs_t
-	if unix.Statfs(path, &st) != nil {
-		return ""
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return "", fmt.Errorf("statfs %s: %w", f.Name(), err)
 	}
 	switch uint32(st.Type) {
 	case unix.NFS_SUPER_MAGIC:
-		return "NFS"
+		return "NFS", nil
 	case unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
-		return "SMB"
+		return "SMB", nil
 	case unix.V9FS_MAGIC:
-		return "9p"
+		return "9p", nil
 	case unix.FUSE_SUPER_MAGIC:
-		return "FUSE"
+		return "FUSE", nil
 	}
-	return ""
+	return "", nil
 }

@@ -1,11 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
 	"github.com/docket-audit/docket/chain"
-	"go.etcd.io/bbolt"
 )
 
 // Receipt says where an event stands. It exists only for durable events.
@@ -18,96 +18,74 @@ type Receipt struct {
 	Replayed bool
 }
 
-// group is what one transaction makes durable: whole, or not at all.
+// group is what one commit makes durable: whole, or not at all.
 type group struct {
 	events   []*Prepared
 	receipts []Receipt
-	bytes    int
+	bytes    int           // about what the events take
 	done     chan struct{} // closed when receipts or err stand
 	err      error
 }
 
 func newGroup() *group { return &group{done: make(chan struct{})} }
 
-// errSequence tells that the file's head is not the one that the numbers in
-// hand follow on: somebody else wrote to the file.
-var errSequence = errors.New("the file's head moved under its only writer")
+// last is the number of the last event of g.
+func (g *group) last() uint64 { return g.events[len(g.events)-1].Header.Seq }
 
-// apply links, hashes and puts the events of g after the head that tx finds in
-// the file, with everything derived from them. It returns the new head.
-// Nothing is carried over from an earlier transaction.
-func (g *group) apply(tx *bbolt.Tx) (chain.Head, error) {
-	w, err := newTxWriter(tx)
+// errSequence tells that the head is not the one that the numbers in hand
+// follow on: somebody else wrote to the ledger.
+var errSequence = errors.New("the ledger's head moved under its only writer")
+
+// link puts the events of g behind the head that r holds, numbers having been
+// assigned before, and returns the change that commits them and the head after
+// it. Nothing is carried over from an earlier commit: after a failed one,
+// memory and storage may disagree.
+func (g *group) link(r reader) (*change, chain.Head, error) {
+	c := &change{after: bytes.Clone(r.get(chain.BucketMeta, []byte(chain.KeyHead)))}
+	var head chain.Head
+	if c.after != nil {
+		var err error
+		if head, err = chain.ParseHead(c.after); err != nil {
+			return nil, head, err
+		}
+	}
+	d, err := newDerived(r)
 	if err != nil {
-		return chain.Head{}, err
+		return nil, head, err
 	}
 	g.receipts = make([]Receipt, 0, len(g.events))
+	c.events = make([]write, 0, len(g.events))
 	for _, p := range g.events {
-		if err := w.put(p); err != nil {
-			return chain.Head{}, fmt.Errorf("event %d: %w", p.Header.Seq, err)
+		if err := p.link(&head, d); err != nil {
+			return nil, head, fmt.Errorf("event %d: %w", p.Header.Seq, err)
 		}
+		c.events = append(c.events, write{key: chain.SeqKey(p.Header.Seq), value: p.encode()})
 		g.receipts = append(g.receipts, Receipt{Seq: p.Header.Seq, Hash: p.event.Hash, TS: p.Header.TS})
 	}
-	return w.head, w.finish()
+	c.derived = d.writes(&head, c.after)
+	return c, head, nil
 }
 
-// txWriter appends events within one transaction.
-type txWriter struct {
-	meta, events *bbolt.Bucket
-	head         chain.Head
-	derived      *derived
-}
-
-func newTxWriter(tx *bbolt.Tx) (*txWriter, error) {
-	w := &txWriter{
-		meta:    tx.Bucket([]byte(chain.BucketMeta)),
-		events:  tx.Bucket([]byte(chain.BucketEvents)),
-		derived: newDerived(tx),
-	}
-	// Keys only ever rise, so a page that is left is never written again.
-	w.events.FillPercent = 1
-	b := w.meta.Get([]byte(chain.KeyHead))
-	if b == nil {
-		return w, nil // a file that is being made: the head before event 1
-	}
-	head, err := chain.ParseHead(b)
-	w.head = head
-	return w, err
-}
-
-func (w *txWriter) put(p *Prepared) error {
+// link makes p the event behind head, and head p.
+func (p *Prepared) link(head *chain.Head, d *derived) error {
 	h := &p.Header
-	if h.Seq != w.head.Seq+1 {
+	if h.Seq != head.Seq+1 {
 		return errSequence
 	}
 	if h.Seq > 1 {
-		h.Prev = w.head.Hash
+		h.Prev = head.Hash
 	}
-	if err := w.derived.place(h); err != nil {
+	if err := d.place(h); err != nil {
 		return err
 	}
 	p.event.Header = h.Append(make([]byte, 0, 512))
 	p.event.Hash = chain.EventHash(p.event.Header)
-	key := chain.SeqKey(h.Seq)
-	if w.events.Get(key) != nil {
-		return fmt.Errorf("number already taken: %w", errSequence)
-	}
-	value := chain.EncodeEvent(make([]byte, 0, len(p.event.Header)+len(p.event.Content)+128), &p.event)
-	if err := w.events.Put(key, value); err != nil {
-		return fmt.Errorf("put: %w", err)
-	}
-	w.head.Seq, w.head.Hash = h.Seq, p.event.Hash
-	w.head.Frontier.Add(p.event.Hash)
+	head.Seq, head.Hash = h.Seq, p.event.Hash
+	head.Frontier.Add(p.event.Hash)
 	return nil
 }
 
-// finish puts what is derived, once a transaction.
-func (w *txWriter) finish() error {
-	if err := w.derived.flush(); err != nil {
-		return err
-	}
-	if err := w.meta.Put([]byte(chain.KeyHead), w.head.Append(nil)); err != nil {
-		return fmt.Errorf("put head: %w", err)
-	}
-	return nil
+// encode is the stored form of a linked event.
+func (p *Prepared) encode() []byte {
+	return chain.EncodeEvent(make([]byte, 0, len(p.event.Header)+len(p.event.Content)+128), &p.event)
 }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/docket-audit/docket/chain"
 	"github.com/docket-audit/docket/internal/durable"
-	"github.com/docket-audit/docket/migrations"
-	"go.etcd.io/bbolt"
 )
 
 // InitOptions say what a new ledger begins with.
@@ -53,7 +51,9 @@ func Init(ctx context.Context, path string, o InitOptions) (string, error) {
 		err = durable.Publish(temp, path, durable.Create)
 	}
 	if err != nil {
-		os.Remove(temp)
+		if rmErr := os.Remove(temp); !errors.Is(rmErr, fs.ErrNotExist) {
+			err = errors.Join(err, rmErr)
+		}
 		return "", fmt.Errorf("make ledger: %w", err)
 	}
 	return id, nil
@@ -68,7 +68,7 @@ func firstEvent(o InitOptions) (*Prepared, string, error) {
 	if _, err := chain.ParseCreated(content); err != nil {
 		return nil, "", refused("/content", err)
 	}
-	p, err := Prepare(Draft{Header: chain.Header{Type: chain.TypeCreated, Prev: chain.Genesis(c.Ledger)}, Content: content})
+	p, err := prepare(Draft{Header: chain.Header{Type: chain.TypeCreated, Prev: chain.Genesis(c.Ledger)}, Content: content})
 	if err != nil {
 		return nil, "", err
 	}
@@ -77,28 +77,29 @@ func firstEvent(o InitOptions) (*Prepared, string, error) {
 		now = time.Now
 	}
 	p.Header.Seq, p.Header.TS = 1, chain.FormatTime(now())
-	return p, c.Ledger, nil
+	return p, c.Ledger, fitsNow(p)
 }
 
-// fillNew writes schema and first event in one transaction, synced.
+// fillNew writes schema and first event, synced. It closes f.
 func fillNew(path string, f *os.File, p *Prepared) error {
-	db, err := openDB(path, f)
+	b, err := openBolt(path, f)
 	if err != nil {
-		return errors.Join(err, f.Close())
+		return err
 	}
-	err = guard(func() error {
-		return db.Update(func(tx *bbolt.Tx) error {
-			if err := migrations.Create(tx); err != nil {
-				return err
-			}
-			g := newGroup()
-			g.events = []*Prepared{p}
-			_, err := g.apply(tx)
+	if err = b.layOut(); err == nil {
+		g := newGroup()
+		g.events = []*Prepared{p}
+		var c *change
+		err = b.view(func(r reader) (err error) {
+			c, _, err = g.link(r)
 			return err
 		})
-	})
+		if err == nil {
+			err = b.commit(c)
+		}
+	}
 	if err == nil {
 		err = f.Sync()
 	}
-	return errors.Join(err, db.Close())
+	return errors.Join(err, b.close())
 }

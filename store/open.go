@@ -9,20 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docket-audit/docket/chain"
 	"github.com/docket-audit/docket/internal/durable"
-	"github.com/docket-audit/docket/migrations"
-	"go.etcd.io/bbolt"
 )
-
-// mmapSize is reserved in the address space at once, so that the file can grow
-// to it without waiting for readers to leave the old map.
-const mmapSize = 1 << 30
 
 // Open opens the ledger at path for writing and holds its lock until Close. It
 // makes nothing: see Init. After an unclean end it first does what is needed:
 // after a crash of the process the tail is checked, after a failure of storage
 // or of the machine the file is rewritten. The tail is checked in any case.
+// Where Open fails, the file is as it was.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := newStore(path, o)
 	boot, err := bootID()
@@ -33,8 +27,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if err := s.start(ctx, boot); err != nil {
-		s.abandon()
-		return nil, fmt.Errorf("open ledger %s: %w", path, err)
+		return nil, fmt.Errorf("open ledger %s: %w", path, errors.Join(err, s.abandon()))
 	}
 	return s, nil
 }
@@ -42,8 +35,9 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 func newStore(path string, o Options) *Store {
 	s := &Store{
 		path: path, opts: o, log: o.Log, now: o.Now,
-		keysInHand:    map[string]uint64{},
+		inHand:        map[string]*Prepared{},
 		committerDone: make(chan struct{}),
+		closed:        make(chan struct{}),
 		moved:         make(chan struct{}),
 		dead:          make(chan struct{}),
 	}
@@ -58,15 +52,24 @@ func newStore(path string, o Options) *Store {
 }
 
 // start brings an open and locked file to the point where appends can begin.
+// Up to the marker it only reads, the rewrite aside, which leaves the old file
+// whole until the new one has its name.
 func (s *Store) start(ctx context.Context, boot string) error {
-	if err := durable.RemoveTemps(s.path); err != nil {
-		return err
-	}
-	left, err := readMarker(s.path, boot)
+	left := readMarker(s.path, boot)
+	halved, err := checkMetas(s.file, s.path)
 	if err != nil {
 		return err
 	}
-	if s.db, err = openDB(s.path, s.file); err != nil {
+	if halved && !left.rewrite {
+		return fmt.Errorf("one of the file's two meta pages is damaged, and no crash explains it: the last commit may be lost; docket verify tells more: %w", ErrNotLedger)
+	}
+	if err := durable.RemoveTemps(s.path); err != nil {
+		return err
+	}
+	if err := durable.RemoveTemps(markerPath(s.path)); err != nil {
+		return err
+	}
+	if err := s.use(s.file); err != nil {
 		return err
 	}
 	if left.rewrite {
@@ -75,159 +78,81 @@ func (s *Store) start(ctx context.Context, boot string) error {
 			return err
 		}
 	}
-	if err := s.load(); err != nil {
+	fix, used, err := s.examine()
+	if err != nil {
 		return err
 	}
-	if s.marker, err = setMarker(s.path, boot, s.now()); err != nil {
+	s.reserve = &reserve{file: s.file, path: s.path}
+	if err := errors.Join(s.reserve.keep(used), s.reserve.admits()); err != nil {
 		return err
 	}
-	s.marker.setUnavailable(left.unavailable)
-	s.unclean, s.leftUnavailable = left.marker, left.unavailable
+	s.unclean, s.leftUnavailable = left.unclean, left.unavailable
+	if s.marker, err = setMarker(s.path, boot, s.now(), left.unavailable); err != nil {
+		return err
+	}
+	if err := s.begin(fix); err != nil {
+		return errors.Join(s.describe(err), s.marker.flagStorageError(), s.marker.leave())
+	}
 	go s.commitLoop()
 	return nil
 }
 
-// openDB gives bbolt our descriptor, so that the file that was judged and
-// locked is the one that is written. bbolt locks it again, which changes
-// nothing on the same descriptor.
-func openDB(path string, f *os.File) (*bbolt.DB, error) {
-	var db *bbolt.DB
-	err := guard(func() (err error) {
-		db, err = bbolt.Open(path, 0o600, &bbolt.Options{
-			Timeout:         time.Second,
-			FreelistType:    bbolt.FreelistMapType,
-			InitialMmapSize: mmapSize,
-			PageSize:        PageSize,
-			OpenFile:        func(string, int, os.FileMode) (*os.File, error) { return f, nil },
-		})
-		return err
-	})
+// use makes f the file that is worked on.
+func (s *Store) use(f *os.File) error {
+	b, err := openBolt(s.path, f)
 	if err != nil {
-		return nil, fmt.Errorf("%w; docket verify tells more, and the file was left as it is: %w", err, ErrNotLedger)
+		return err
 	}
-	return db, nil
+	s.file, s.back = f, b
+	return b.checkSchema()
 }
 
-// load reads the head, checks the tail, and rebuilds what is derived where it
-// doesn't fit.
-func (s *Store) load() error {
-	if err := s.view(migrations.Check); err != nil {
-		return err
-	}
-	var misfit error
-	err := s.view(func(tx *bbolt.Tx) error {
-		misfit = derivedFit(tx)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if misfit != nil {
-		s.log.Warn("rebuilding what is derived from the events", "path", s.path, "why", misfit.Error())
-		if err := guard(func() error { return s.db.Update(rebuild) }); err != nil {
+// examine reads what a writer has to know and checks the tail. It returns what
+// has to be rebuilt of what is derived, nil for nothing, and how many bytes of
+// the file are in use.
+func (s *Store) examine() (fix *change, used int64, err error) {
+	err = s.back.view(func(r reader) error {
+		used = r.used()
+		if s.ledger, err = ledgerID(r); err != nil {
 			return err
 		}
-	}
-	return s.view(func(tx *bbolt.Tx) error {
-		head, err := chain.ParseHead(tx.Bucket([]byte(chain.BucketMeta)).Get([]byte(chain.KeyHead)))
+		last, seq, err := checkTail(r)
 		if err != nil {
 			return err
 		}
-		if s.ledger, err = ledgerID(tx); err != nil {
+		why, err := misfit(r, last, seq)
+		if err != nil || why == nil {
 			return err
 		}
-		if err := checkTail(tx, head); err != nil {
-			return err
-		}
-		s.head, s.next = head, head.Seq+1
-		return nil
-	})
-}
-
-// ledgerID reads the id from event 1.
-func ledgerID(tx *bbolt.Tx) (string, error) {
-	e, err := chain.DecodeEvent(tx.Bucket([]byte(chain.BucketEvents)).Get(chain.SeqKey(1)))
-	if err != nil {
-		return "", fmt.Errorf("event 1: %w: %w", err, ErrNotLedger)
-	}
-	c, err := chain.ParseCreated(e.Content)
-	if err != nil {
-		return "", fmt.Errorf("event 1: %w: %w", err, ErrNotLedger)
-	}
-	return c.Ledger, nil
-}
-
-// tailEvents is how far back the tail is checked: more than one group.
-const tailEvents = 2 * maxGroupEvents
-
-// checkTail recomputes hashes, commitments and links of the last events: what
-// the database returns without an error can still be another write's page.
-func checkTail(tx *bbolt.Tx, head chain.Head) error {
-	bucket := tx.Bucket([]byte(chain.BucketEvents))
-	first := uint64(1)
-	if head.Seq > tailEvents {
-		first = head.Seq - tailEvents + 1
-	}
-	var before *chain.Event
-	for seq := first; seq <= head.Seq; seq++ {
-		e, err := chain.DecodeEvent(bucket.Get(chain.SeqKey(seq)))
-		if err == nil {
-			err = checkEvent(e, before, seq)
-		}
-		if err != nil {
-			return fmt.Errorf("event %d of %d is damaged; docket verify tells more, and the file was left as it is: %w: %w", seq, head.Seq, err, ErrNotLedger)
-		}
-		before = e
-	}
-	return nil
-}
-
-func checkEvent(e, before *chain.Event, seq uint64) error {
-	h, err := chain.ParseHeader(e.Header)
-	switch {
-	case err != nil:
+		s.log.Warn("rebuilding what is derived from the events", "path", s.path, "why", why.Error())
+		fix, err = rebuild(r, seq)
 		return err
-	case chain.EventHash(e.Header) != e.Hash:
-		return errors.New("its header has another hash")
-	case h.Seq != seq:
-		return fmt.Errorf("it says that it is event %d", h.Seq)
-	case before != nil && h.Prev != before.Hash:
-		return errors.New("it is not linked to the event before")
-	case e.Content != nil && chain.ContentCommit(e.Salt, e.Content) != h.Content:
-		return errors.New("its content is not the one committed to")
-	}
-	return nil
+	})
+	return fix, used, err
 }
 
-// Close stops appends, makes durable what has a number, and closes the file.
-// After a latch it closes the file and leaves the marker for the next start.
-func (s *Store) Close() error {
-	s.seqMu.Lock()
-	if s.closing {
-		s.seqMu.Unlock()
-		return nil
+// begin writes what was rebuilt, under the marker like every write, and takes
+// the head up.
+func (s *Store) begin(fix *change) error {
+	if fix != nil {
+		if err := s.back.commit(fix); err != nil {
+			return err
+		}
 	}
-	s.closing = true
-	s.seqMu.Unlock()
-
-	s.queueMu.Lock()
-	s.stop = true
-	s.wake.Signal()
-	s.queueMu.Unlock()
-	<-s.committerDone
-
-	err := guard(s.db.Close)
-	if s.Err() != nil {
-		return errors.Join(err, s.marker.file.Close())
-	}
-	return errors.Join(err, s.marker.clear())
+	return s.back.view(func(r reader) (err error) {
+		s.head, err = headOf(r)
+		s.next = s.head.Seq + 1
+		return err
+	})
 }
 
 // abandon closes what a failed start has opened.
-func (s *Store) abandon() {
-	if s.db != nil {
-		_ = guard(s.db.Close) // closes file as well
-		return
+func (s *Store) abandon() error {
+	if s.back != nil {
+		return s.back.close()
 	}
-	s.file.Close()
+	if err := s.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("close ledger: %w", err)
+	}
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"github.com/docket-audit/docket/internal/durable"
-	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,18 +23,14 @@ func (s *Store) rewrite(ctx context.Context, why string) (err error) {
 	if s.opts.Verify == nil {
 		return fmt.Errorf("%s: the file has to be rewritten, and no verifier was given", why)
 	}
-	if err := s.roomForCopy(); err != nil {
-		return err
-	}
 	f, err := durable.Temp(s.path, 0o600)
 	if err != nil {
 		return err
 	}
-	temp := f.Name()
+	taken := false // f is the ledger's file now, whatever comes
 	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(temp)
+		if err != nil && !taken {
+			err = errors.Join(err, discard(f))
 		}
 	}()
 	if err := s.copyTo(f); err != nil {
@@ -44,46 +39,60 @@ func (s *Store) rewrite(ctx context.Context, why string) (err error) {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("sync rewritten ledger: %w", err)
 	}
-	if err := s.opts.Verify(ctx, temp); err != nil {
+	if err := s.opts.Verify(ctx, f.Name()); err != nil {
 		return fmt.Errorf("the rewritten copy does not verify, so the file was left as it is: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("lock rewritten ledger: %w", err)
 	}
-	if err := durable.Publish(temp, s.path, durable.Replace); err != nil {
+	if err := durable.Publish(f.Name(), s.path, durable.Replace); err != nil {
 		return err
 	}
-	if err := guard(s.db.Close); err != nil {
+	taken = true
+	old := s.back
+	s.file, s.back = f, nil
+	if err := old.close(); err != nil {
 		return fmt.Errorf("close the file before the rewrite: %w", err)
 	}
-	s.file = f
-	s.db, err = openDB(s.path, f)
-	return err
+	return s.use(f)
 }
 
-// roomForCopy refuses before anything is written, with the bytes that lack.
-func (s *Store) roomForCopy() error {
-	info, err := s.file.Stat()
-	if err != nil {
-		return fmt.Errorf("stat ledger: %w", err)
+// discard closes a copy that failed and takes it away, where it has not got
+// the ledger's name.
+func discard(f *os.File) error {
+	name := f.Name()
+	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("discard copy: %w", err)
 	}
-	free, err := freeBytes(s.path)
-	if err != nil {
-		return err
-	}
-	if need := uint64(info.Size()); free < need {
-		return fmt.Errorf("the file has to be rewritten, which takes %d bytes, and %d are free: make room, or copy the file elsewhere; "+
-			"docket verify and docket export --db work without: %w", need, free, ErrNoSpace)
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("discard copy: %w", err)
 	}
 	return nil
 }
 
-// copyTo writes one consistent state of the database.
-func (s *Store) copyTo(w io.Writer) error {
-	return s.view(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(&progressWriter{w: w, total: tx.Size(), tell: s.opts.Progress})
-		return err
+// copyTo writes one consistent state of the ledger, if there is room for it.
+func (s *Store) copyTo(f *os.File) error {
+	var total int64
+	err := s.back.view(func(r reader) error {
+		total = r.used()
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	free, err := freeBytes(f)
+	if err != nil {
+		return err
+	}
+	if free < uint64(total) {
+		return fmt.Errorf("the file has to be rewritten, which takes %d bytes, and %d are free: make room, or copy the file elsewhere; "+
+			"docket verify and docket export --db work without: %w", total, free, ErrNoSpace)
+	}
+	_, err = s.back.snapshot(&progressWriter{w: f, total: total, tell: s.opts.Progress})
+	if err != nil && isFull(err) {
+		return fmt.Errorf("copy of %d bytes: %w: %w", total, err, ErrNoSpace)
+	}
+	return err
 }
 
 // progressWriter tells how far a copy is.
@@ -101,6 +110,3 @@ func (p *progressWriter) Write(b []byte) (int, error) {
 	}
 	return n, err
 }
-
-// errSnapshot tells why a latched ledger gives no snapshot.
-var errSnapshot = errors.New("what the file holds is unknown until it is opened again")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/docket-audit/docket/chain"
-	"go.etcd.io/bbolt"
 )
 
 // A group is closed for more at these bounds, so that one commit stays short
@@ -15,6 +14,10 @@ const (
 	maxGroupEvents = 1024
 	maxGroupBytes  = 4 << 20
 )
+
+// maxSequence is more than any one function given to Sequence adds: so much
+// before the last number of all, no more is assigned.
+const maxSequence = 1 << 20
 
 // Sequencer assigns numbers. It is valid only inside the function that
 // Sequence calls with it.
@@ -33,31 +36,58 @@ func (q *Sequencer) Add(p *Prepared) uint64 {
 	if p.used {
 		panic("store: a Prepared is appended once")
 	}
+	p.used = true
 	p.Header.Seq = q.Next()
 	p.Header.TS = chain.FormatTime(q.s.now())
 	q.added = append(q.added, p)
 	return p.Header.Seq
 }
 
-// Key returns the number of the event that has the idempotency key, durable
-// or still in hand.
-func (q *Sequencer) Key(key string) (uint64, bool, error) {
-	for _, p := range q.added {
-		if p.Header.Key == key {
-			return p.Header.Seq, true, nil
-		}
+// Find looks for the event that has the idempotency key of p, durable or still
+// in hand. Where that event came from another draft than p, the error is
+// ErrKeyConflict, and found and seq stand all the same. A draft without a key
+// is never found.
+func (q *Sequencer) Find(p *Prepared) (seq uint64, found bool, err error) {
+	key := p.Header.Key
+	if key == "" {
+		return 0, false, nil
 	}
-	if seq, ok := q.s.keysInHand[key]; ok {
-		return seq, true, nil
+	if first := q.inHand(key); first != nil {
+		return first.Header.Seq, true, conflict(first.Header.Seq, key, sameDraft(&first.Header, &first.event, p))
 	}
-	var seq uint64
-	err := q.s.view(func(tx *bbolt.Tx) error {
-		v := tx.Bucket([]byte(chain.BucketKeys)).Get([]byte(key))
+	err = q.s.back.view(func(r reader) error {
+		v := r.get(chain.BucketKeys, []byte(key))
 		if v == nil {
 			return nil
 		}
-		var err error
-		seq, err = chain.ParseSeqKey(v)
+		if seq, err = chain.ParseSeqKey(v); err != nil {
+			return err
+		}
+		found = true
+		e, err := chain.DecodeEvent(r.get(chain.BucketEvents, v))
+		if err != nil {
+			return fmt.Errorf("read event %d: %w", seq, err)
+		}
+		_, err = replay(seq, e, p)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("look up key: %w", err)
+	}
+	return seq, found, err
+}
+
+// Key returns the number of the event that has the idempotency key, durable
+// or still in hand. It compares nothing: see Find.
+func (q *Sequencer) Key(key string) (uint64, bool, error) {
+	if first := q.inHand(key); first != nil {
+		return first.Header.Seq, true, nil
+	}
+	var seq uint64
+	err := q.s.back.view(func(r reader) (err error) {
+		if v := r.get(chain.BucketKeys, []byte(key)); v != nil {
+			seq, err = chain.ParseSeqKey(v)
+		}
 		return err
 	})
 	if err != nil {
@@ -66,11 +96,20 @@ func (q *Sequencer) Key(key string) (uint64, bool, error) {
 	return seq, seq != 0, nil
 }
 
+func (q *Sequencer) inHand(key string) *Prepared {
+	for _, p := range q.added {
+		if p.Header.Key == key {
+			return p
+		}
+	}
+	return q.s.inHand[key]
+}
+
 // Ticket stands for events that have their numbers and are not yet durable.
 type Ticket struct {
-	s     *Store
 	group *group
-	from  int // index of the first event in the group
+	first uint64 // number of the first event
+	from  int    // index of the first event in the group
 	n     int
 }
 
@@ -86,50 +125,95 @@ func (t *Ticket) Wait(ctx context.Context) ([]Receipt, error) {
 		select {
 		case <-t.group.done:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for event %d: %w: %w", t.group.events[t.from].Header.Seq, ErrOutcomeUnknown, context.Cause(ctx))
+			return nil, unknown(t.first, ctx)
 		}
 	}
 	if t.group.err != nil {
 		return nil, t.group.err
 	}
-	return t.group.receipts[t.from : t.from+t.n], nil
+	end := t.from + t.n
+	return t.group.receipts[t.from:end:end], nil
+}
+
+func unknown(seq uint64, ctx context.Context) error {
+	return fmt.Errorf("wait for event %d: %w: %w", seq, ErrOutcomeUnknown, context.Cause(ctx))
 }
 
 // Sequence calls fn where numbers are assigned: while it runs, nothing else
 // gets a number, so what fn decides from the order of events stands. It is
 // the place for every decision that has to agree with the ledger: fences,
 // caps, the state of runs. Where fn returns an error, nothing that it added
-// is kept.
+// is kept and every Prepared can be used again. Where the ledger takes no
+// events, fn is not called. After fn returned nil, Sequence fails only where
+// the clock or a Header that was changed makes an event ill-formed.
 //
 // fn must be short, must not wait for anything, and must not call Sequence,
-// Append or AppendAll of the same Store: what it has to record it adds. The
-// Store calls back into nothing else while fn runs.
+// Append, AppendAll, Wait or Close of the same Store: what it has to record it
+// adds. Reading is fine. The Store calls back into nothing else while fn runs.
 func (s *Store) Sequence(fn func(*Sequencer) error) (*Ticket, error) {
+	return s.sequence(fn, false)
+}
+
+// SequenceClosing is Sequence for events that end what the ledger has begun:
+// outcomes of calls, the close of a run, the last checkpoint. They have space
+// of their own, so that they are admitted where Sequence refuses with
+// ErrNoSpace.
+func (s *Store) SequenceClosing(fn func(*Sequencer) error) (*Ticket, error) {
+	return s.sequence(fn, true)
+}
+
+func (s *Store) sequence(fn func(*Sequencer) error, closing bool) (*Ticket, error) {
 	s.seqMu.Lock()
 	defer s.seqMu.Unlock()
-	if err := s.admits(); err != nil {
+	if err := s.admits(closing); err != nil {
 		return nil, err
 	}
 	q := &Sequencer{s: s}
+	kept := false
+	defer func() {
+		for _, p := range q.added {
+			p.used = kept
+		}
+	}()
 	if err := fn(q); err != nil {
 		return nil, err
 	}
 	if len(q.added) == 0 {
 		return &Ticket{}, nil
 	}
-	if q.Next()-1 > chain.MaxInt {
-		return nil, ErrFull
+	for _, p := range q.added {
+		if err := fitsNow(p); err != nil {
+			return nil, err
+		}
 	}
+	kept = true
 	return s.enqueue(q.added), nil
 }
 
+// fitsNow judges what may have changed since p was prepared.
+func fitsNow(p *Prepared) error {
+	if len(p.Header.TS) != len(placeholderTime) || p.Header.TS < "1970" {
+		return &chain.FormError{Path: "/ts", Reason: fmt.Sprintf("the clock reads %s, outside 1970 to 9999", p.Header.TS)}
+	}
+	if p.changed() {
+		return p.judge()
+	}
+	return nil
+}
+
 // admits says why no number can be assigned any more. The caller holds seqMu.
-func (s *Store) admits() error {
+func (s *Store) admits(closing bool) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
 	if s.closing {
 		return ErrClosed
+	}
+	if s.next > chain.MaxInt-maxSequence {
+		return ErrFull
+	}
+	if !closing {
+		return s.reserve.admits()
 	}
 	return nil
 }
@@ -138,10 +222,9 @@ func (s *Store) admits() error {
 func (s *Store) enqueue(events []*Prepared) *Ticket {
 	size := 0
 	for _, p := range events {
-		p.used = true
-		size += len(p.event.Content) + 1024
-		if p.Header.Key != "" {
-			s.keysInHand[p.Header.Key] = p.Header.Seq
+		size += p.size()
+		if key := p.Header.Key; key != "" && s.inHand[key] == nil {
+			s.inHand[key] = p
 		}
 	}
 	s.next += uint64(len(events))
@@ -156,7 +239,7 @@ func (s *Store) enqueue(events []*Prepared) *Ticket {
 		g = newGroup()
 		s.queue = append(s.queue, g)
 	}
-	t := &Ticket{s: s, group: g, from: len(g.events), n: len(events)}
+	t := &Ticket{group: g, first: events[0].Header.Seq, from: len(g.events), n: len(events)}
 	g.events = append(g.events, events...)
 	g.bytes += size
 	s.queued.Add(int64(len(events)))
@@ -175,8 +258,8 @@ func (s *Store) Append(ctx context.Context, d Draft) (Receipt, error) {
 	return receipts[0], nil
 }
 
-// AppendAll appends several events in order, consecutively and in one
-// transaction: all or none. Where a draft is refused the error names its index.
+// AppendAll appends several events in order, consecutively and in one commit:
+// all or none. Where a draft is refused the error names its place, from 1.
 func (s *Store) AppendAll(ctx context.Context, drafts []Draft) ([]Receipt, error) {
 	prepared := make([]*Prepared, len(drafts))
 	for i, d := range drafts {
@@ -186,18 +269,19 @@ func (s *Store) AppendAll(ctx context.Context, drafts []Draft) ([]Receipt, error
 		}
 		prepared[i] = p
 	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("append: %w", context.Cause(ctx))
+	}
 	known := make([]uint64, len(drafts)) // number of the event of the same key
 	t, err := s.Sequence(func(q *Sequencer) error {
 		for i, p := range prepared {
-			if p.Header.Key != "" {
-				seq, ok, err := q.Key(p.Header.Key)
-				if err != nil {
-					return err
-				}
-				if ok {
-					known[i] = seq
-					continue
-				}
+			seq, found, err := q.Find(p)
+			if err != nil {
+				return at(i, len(drafts), err)
+			}
+			if found {
+				known[i] = seq
+				continue
 			}
 			q.Add(p)
 		}
@@ -233,18 +317,24 @@ func at(i, n int, err error) error {
 	return fmt.Errorf("draft %d: %w", i+1, err)
 }
 
-// Replay returns the receipt of the durable event seq, which has the
-// idempotency key of p, if p is the same draft; else ErrKeyConflict. Content
-// that was erased since can't be compared and is taken as the same.
+// Replay returns the receipt of the event seq, which has the idempotency key
+// of p, when that is durable and p is the same draft; else ErrKeyConflict.
 func (s *Store) Replay(ctx context.Context, seq uint64, p *Prepared) (Receipt, error) {
 	if err := s.Wait(ctx, seq); err != nil {
+		if ctx.Err() != nil {
+			return Receipt{}, unknown(seq, ctx)
+		}
 		return Receipt{}, err
 	}
 	events, err := s.Read(seq, 1)
 	if err != nil {
 		return Receipt{}, err
 	}
-	e := events[0]
+	return replay(seq, &events[0], p)
+}
+
+// replay compares p with the stored event that has its key.
+func replay(seq uint64, e *chain.Event, p *Prepared) (Receipt, error) {
 	h, err := chain.ParseHeader(e.Header)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("read event %d: %w", seq, err)
@@ -252,35 +342,44 @@ func (s *Store) Replay(ctx context.Context, seq uint64, p *Prepared) (Receipt, e
 	if h.Key != p.Header.Key {
 		return Receipt{}, fmt.Errorf("index of keys leads to event %d with another key: %w", seq, ErrNotLedger)
 	}
-	if err := sameDraft(h, &e, p); err != nil {
-		return Receipt{}, fmt.Errorf("key %s stands at event %d: %w: %w", p.Header.Key, seq, ErrKeyConflict, err)
+	if err := conflict(seq, h.Key, sameDraft(h, e, p)); err != nil {
+		return Receipt{}, err
 	}
 	return Receipt{Seq: seq, Hash: e.Hash, TS: h.TS, Replayed: true}, nil
 }
 
-// sameDraft says in what the draft p differs from the stored event.
-func sameDraft(h *chain.Header, e *chain.Event, p *Prepared) error {
-	switch d := &p.Header; {
-	case h.Type != d.Type:
-		return errors.New("another type")
-	case h.Run != d.Run:
-		return errors.New("another run")
-	case (h.Actor == nil) != (d.Actor == nil) || h.Actor != nil && *h.Actor != *d.Actor:
-		return errors.New("another actor")
-	case e.Content != nil && chain.ContentCommit(e.Salt, p.event.Content) != h.Content:
-		return errors.New("another content")
-	case len(h.Parts) != len(d.Parts):
-		return errors.New("other parts")
+func conflict(seq uint64, key string, differs error) error {
+	if differs == nil {
+		return nil
 	}
-	for name, part := range h.Parts {
-		if !samePart(part, e.PartSalts[name], p.Header.Parts[name].Media, p.bodies[name]) {
-			return fmt.Errorf("another part %s, or one that can't be compared", name)
-		}
-	}
-	return nil
+	return fmt.Errorf("key %s stands at event %d: %w: %w", key, seq, ErrKeyConflict, differs)
 }
 
-// samePart holds a body against the commitment that is stored.
-func samePart(stored chain.Part, salt chain.Salt, media string, body []byte) bool {
-	return stored.Media == media && stored.Bytes == uint64(len(body)) && chain.PartCommit(salt, body) == stored.Commit
+// Close stops appends, makes durable what has a number, and closes the file.
+// After a latch it closes the file and leaves the marker for the next start.
+// Closing again waits for the first Close and returns the same.
+func (s *Store) Close() error {
+	s.seqMu.Lock()
+	first := !s.closing
+	s.closing = true
+	s.seqMu.Unlock()
+	if !first {
+		<-s.closed
+		return s.closeErr
+	}
+	defer close(s.closed)
+	s.queueMu.Lock()
+	s.stop = true
+	s.wake.Signal()
+	s.queueMu.Unlock()
+	<-s.committerDone
+	s.publish(func() { s.ended = true })
+
+	s.closeErr = s.back.close()
+	if s.closeErr != nil || s.Err() != nil {
+		s.closeErr = errors.Join(s.closeErr, s.marker.leave())
+	} else {
+		s.closeErr = s.marker.clear()
+	}
+	return s.closeErr
 }

@@ -9,12 +9,7 @@ import (
 	"time"
 
 	"github.com/docket-audit/docket/chain"
-	"go.etcd.io/bbolt"
 )
-
-// PageSize is the page size of a ledger file: larger than the operating
-// system's, so that an event of 2 KiB needs no pages of its own.
-const PageSize = 16 << 10
 
 // Options say how a ledger is opened. The zero value works but for rewriting,
 // which needs Verify.
@@ -37,44 +32,49 @@ type Options struct {
 // Store is the only writer of one ledger file. Its methods are safe for
 // concurrent use.
 type Store struct {
-	path string
-	opts Options
-	log  *slog.Logger
-	now  func() time.Time
+	path   string
+	opts   Options
+	log    *slog.Logger
+	now    func() time.Time
+	ledger string
 
-	// file is the descriptor that bbolt works on and that holds the lock.
-	file   *os.File
-	db     *bbolt.DB
-	marker *marker
+	// file is the descriptor that back works on and that holds the lock.
+	file    *os.File
+	back    backend
+	marker  *marker
+	reserve *reserve
 
 	// What the last writer left, read at the start.
 	unclean         bool
 	leftUnavailable uint64
 
 	// seqMu is held while numbers are assigned: who holds it knows the
-	// order of all events. It guards next, keysInHand and closing.
-	seqMu      sync.Mutex
-	next       uint64            // the number of the next event
-	keysInHand map[string]uint64 // idempotency keys of events not yet durable
-	closing    bool
+	// order of all events. It guards next, inHand and closing. It is taken
+	// before queueMu and stateMu, never after.
+	seqMu   sync.Mutex
+	next    uint64               // the number of the next event
+	inHand  map[string]*Prepared // by idempotency key: events not yet durable
+	closing bool
 
-	// queueMu guards the groups that wait for the committer. It is taken
-	// after seqMu, never before.
+	// queueMu guards the groups that wait for the committer.
 	queueMu sync.Mutex
-	wake    *sync.Cond // signals that queue or stopping changed
+	wake    *sync.Cond // signals that queue or stop changed
 	queue   []*group
 	stop    bool
 	queued  atomic.Int64 // events in queue, for gathering
 
 	committerDone chan struct{}
+	closed        chan struct{} // closed when Close has ended
+	closeErr      error         // stands when closed is closed
 
 	// stateMu guards what readers see: the durable head, the latch, and who
 	// waits for the next head.
 	stateMu sync.Mutex
 	head    chain.Head
-	ledger  string
 	err     error
-	moved   chan struct{} // closed and replaced when head or err changes
+	inDoubt uint64 // the last number whose outcome the latch left unknown
+	ended   bool   // no number beyond head will ever be durable
+	moved   chan struct{}
 	dead    chan struct{} // closed at the latch
 }
 
@@ -94,6 +94,17 @@ func (s *Store) Path() string { return s.path }
 // Ledger is the ledger's id.
 func (s *Store) Ledger() string { return s.ledger }
 
+// Unclean says whether the last writer did not close the ledger.
+func (s *Store) Unclean() bool { return s.unclean }
+
+// LeftUnavailable is how many refusals earlier services could not record, as
+// the marker carried it here.
+func (s *Store) LeftUnavailable() uint64 { return s.leftUnavailable }
+
+// KeepUnavailable carries the count of refusals that could not be recorded to
+// the next start.
+func (s *Store) KeepUnavailable(n uint64) { s.marker.setUnavailable(n) }
+
 // Head is the last durable event and the frontier of the tree up to it.
 func (s *Store) Head() chain.Head {
 	s.stateMu.Lock()
@@ -103,8 +114,11 @@ func (s *Store) Head() chain.Head {
 	return h
 }
 
-// view runs fn in a short read transaction. A panic of the database, which a
-// damaged page can cause, is an error.
-func (s *Store) view(fn func(*bbolt.Tx) error) error {
-	return guard(func() error { return s.db.View(fn) })
+// publish changes what readers see and wakes who waits for that.
+func (s *Store) publish(change func()) {
+	s.stateMu.Lock()
+	defer s.stateMu.Unlock()
+	change()
+	close(s.moved)
+	s.moved = make(chan struct{})
 }
