@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "start": cmdStart, "stop": cmdStop, "calls": cmdCalls,
 			"remember": cmdRemember, "unchanged": cmdUnchanged, "isjson": cmdIsJSON,
-			"flip": cmdFlip, "cut": cmdCut,
+			"flip": cmdFlip, "cut": cmdCut, "rollback": cmdRollback,
 		},
 	})
 }
@@ -242,4 +243,19 @@ func cmdCut(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(path, info.Size()-n))
+}
+
+// cmdRollback spoils the newer meta page of a ledger file, so that it shows the
+// state of one commit ago: rollback FILE.
+func cmdRollback(ts *testscript.TestScript, _ bool, args []string) {
+	const pageSize, txid, checksum = 16 << 10, 16 + 48, 16 + 56
+	path := ts.MkAbs(args[0])
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	newer := 0
+	if binary.LittleEndian.Uint64(b[pageSize+txid:]) > binary.LittleEndian.Uint64(b[txid:]) {
+		newer = pageSize
+	}
+	b[newer+checksum]++
+	ts.Check(os.WriteFile(path, b, 0o600))
 }

@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"docketd": main})
+	testscript.Main(m, map[string]func(){"docketd": main, "hardened": hardened})
 }
 
 // TestScripts runs testdata/*.txt, one file a topic, with docketd as a process
