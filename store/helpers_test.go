@@ -12,6 +12,7 @@ import (
 
 	"github.com/docket-audit/docket/chain"
 	"github.com/docket-audit/docket/store"
+	"github.com/docket-audit/docket/store/storetest"
 	"go.uber.org/goleak"
 )
 
@@ -172,6 +173,9 @@ func checkFile(t *testing.T, path string) []chain.Event {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := storetest.Derived(path); err != nil {
 		t.Error(err)
 	}
 	return events
