@@ -72,27 +72,51 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// The whole demo, on programs built from this tree.
+// The whole demo, on programs built from this tree; and with a provider that
+// says of one call that it cost a little more.
 func TestDemo(t *testing.T) {
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin, "./cmd/docket", "./cmd/docketd")
+	build := exec.Command("go", "build", "-trimpath", "-o", bin, "./cmd/docket", "./cmd/docketd")
 	build.Dir = ".."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build docket: %v\n%s", err, out)
 	}
 	// Short: the path of a Unix socket has about a hundred bytes.
 	t.Setenv("TMPDIR", shortDir(t))
-	var out bytes.Buffer
-	err := start(t.Context(), []string{"-bin", bin, "-cases", filepath.Join("..", "testdata", "billing", "cases.json")}, &out)
-	t.Logf("%s", out.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"intact", "altered", "to the last digit"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the demo does not say %q", want)
+	cases := filepath.Join("..", "testdata", "billing", "cases.json")
+	t.Run("as it is", func(t *testing.T) {
+		var out bytes.Buffer
+		err := start(t.Context(), []string{"-bin", bin, "-cases", cases}, &out)
+		t.Logf("%s", out.Bytes())
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		for _, want := range []string{"intact", "altered", "to the last digit"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("the demo does not say %q", want)
+			}
+		}
+	})
+	t.Run("another cost", func(t *testing.T) {
+		file, err := os.ReadFile(cases)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const cost, other = `"cost_usd": "0.0757825"`, `"cost_usd": "0.0757826"`
+		if bytes.Count(file, []byte(cost)) != 1 {
+			t.Fatalf("%s does not stand in the cases once", cost)
+		}
+		path := filepath.Join(t.TempDir(), "cases.json")
+		if err := os.WriteFile(path, bytes.Replace(file, []byte(cost), []byte(other), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		err = start(t.Context(), []string{"-bin", bin, "-cases", path}, &out)
+		if err == nil || !strings.Contains(err.Error(), "docket cost says") {
+			t.Errorf("error %v", err)
+		}
+	})
 }
 
 func shortDir(t *testing.T) string {

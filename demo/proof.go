@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/docket-audit/docket/demo/loopback"
@@ -68,7 +68,7 @@ func (s *story) settle(name string, rep report) error {
 	if rep.code != exitIntact || rep.Verdict != "intact" || len(rep.Faults) > 0 {
 		return fmt.Errorf("verify %s: %s, exit code %d, faults %v; it should be intact", name, rep.Verdict, rep.code, rep.Faults)
 	}
-	if !rep.Anchored || !reflect.DeepEqual(rep.Proven, [][]uint64{{1, s.size}}) {
+	if !rep.Anchored || !slices.Equal(rep.Proven, [][2]uint64{{1, s.size}}) {
 		return fmt.Errorf("verify %s: anchored %v, proven %v; it should be proven up to event %d, as the checkpoint says", name, rep.Anchored, rep.Proven, s.size)
 	}
 	got := loopback.Total{Calls: s.bill.Calls, Unpriced: rep.Unpriced, Estimated: rep.Estimated, CostUSD: rep.CostUSD}
@@ -166,13 +166,21 @@ func (s *story) tampering(ctx context.Context) error {
 			return err
 		}
 		s.showVerify(changed, human, rep, false)
-		if rep.code != exitAltered || rep.Verdict != "altered" || len(rep.Faults) == 0 || rep.Faults[0].Seq != victim.Seq || rep.Faults[0].Verdict != "altered" {
-			return fmt.Errorf("verify %s: %s, exit code %d, faults %v; it should be altered at event %d", changed, rep.Verdict, rep.code, rep.Faults, victim.Seq)
+		if err := found(rep, victim.Seq); err != nil {
+			return fmt.Errorf("verify %s: %w", changed, err)
 		}
-		for _, r := range rep.Proven {
-			if r[0] <= victim.Seq && victim.Seq <= r[1] {
-				return fmt.Errorf("verify %s: the changed event %d is told to be proven", changed, victim.Seq)
-			}
+	}
+	return nil
+}
+
+// found demands that verify told the change, and its place.
+func found(rep report, seq uint64) error {
+	if rep.code != exitAltered || rep.Verdict != "altered" || len(rep.Faults) == 0 || rep.Faults[0].Seq != seq || rep.Faults[0].Verdict != "altered" {
+		return fmt.Errorf("%s, exit code %d, faults %v; it should be altered at event %d", rep.Verdict, rep.code, rep.Faults, seq)
+	}
+	for _, r := range rep.Proven {
+		if r[0] <= seq && seq <= r[1] {
+			return fmt.Errorf("the changed event %d is told to be proven", seq)
 		}
 	}
 	return nil

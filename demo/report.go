@@ -10,15 +10,15 @@ import (
 
 // report is what docket verify --json prints, as far as the demo looks at it.
 type report struct {
-	Verdict   string     `json:"verdict"`
-	CostUSD   string     `json:"cost_usd"`
-	Unpriced  int        `json:"unpriced"`
-	Estimated int        `json:"estimated"`
-	OpenCalls int        `json:"open_calls"`
-	Anchored  bool       `json:"anchored"`
-	Proven    [][]uint64 `json:"proven"` // ranges, first and last
-	Faults    []fault    `json:"faults"`
-	code      int        // exit code
+	Verdict   string      `json:"verdict"`
+	CostUSD   string      `json:"cost_usd"`
+	Unpriced  int         `json:"unpriced"`
+	Estimated int         `json:"estimated"`
+	OpenCalls int         `json:"open_calls"`
+	Anchored  bool        `json:"anchored"`
+	Proven    [][2]uint64 `json:"proven"` // ranges, first and last
+	Faults    []fault     `json:"faults"`
+	code      int         // exit code
 }
 
 type fault struct {

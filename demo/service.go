@@ -88,59 +88,41 @@ func (s *service) stop() error {
 	}
 }
 
-// ask sends a request to the API on the service's socket: v as JSON, or no body
-// where it is nil.
-func (s *service) ask(ctx context.Context, method, path string, v any) ([]byte, error) {
+// post sends v to the API on the service's socket, and reads the answer.
+func (s *service) post(ctx context.Context, path string, v, answer any) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("post %s: %w", path, err)
+		}
+	}()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", filepath.Join(s.dir, "docketd.sock"))
 	}
 	t := &http.Transport{DialContext: dial}
 	defer t.CloseIdleConnections()
-	var body []byte
-	if v != nil {
-		var err error
-		if body, err = json.Marshal(v); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", method, path, err)
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://docketd"+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	if v != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := (&http.Client{Transport: t}).Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("%s: %s", resp.Status, b)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	return b, nil
-}
-
-// post sends v to the API and reads the answer.
-func (s *service) post(ctx context.Context, path string, v, answer any) error {
-	b, err := s.ask(ctx, http.MethodPost, path, v)
+	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, answer); err != nil {
-		return fmt.Errorf("post %s: read answer: %w", path, err)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://docketd"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-// checkpoint asks for a signed checkpoint of the ledger as it is now.
-func (s *service) checkpoint(ctx context.Context) ([]byte, error) {
-	return s.ask(ctx, http.MethodGet, "/v1/checkpoint", nil)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := (&http.Client{Transport: t}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s: %s", resp.Status, b)
+	}
+	return json.Unmarshal(b, answer)
 }
 
 // run is what the service answers when a run is opened.

@@ -230,19 +230,7 @@ func (t costTotal) against(bill loopback.Total) error {
 // auditor would get at the time and keep, then what it is held against.
 func (s *story) collect(ctx context.Context) error {
 	s.head("Evidence to hand out: a checkpoint, an export, a copy of the file")
-	note, err := s.service.checkpoint(ctx)
-	if err != nil {
-		return err
-	}
-	if s.size, err = sizeOf(note); err != nil {
-		return err
-	}
-	s.auditor = verifier{checkpoint: s.path(checkpointName), vkey: filepath.Join(s.service.dir, vkeyName)}
-	if err := os.WriteFile(s.auditor.checkpoint, note, 0o600); err != nil {
-		return fmt.Errorf("keep checkpoint: %w", err)
-	}
-	s.say("GET /v1/checkpoint: signed over events 1 to %d, in %s", s.size, checkpointName)
-	for _, args := range [][]string{{"export", "-o", exportName}, {"snapshot", snapshotName}} {
+	for _, args := range [][]string{{"checkpoint", "-o", checkpointName}, {"export", "-o", exportName}, {"snapshot", snapshotName}} {
 		name := args[len(args)-1]
 		typed := strings.Join(args, " ")
 		args[len(args)-1] = s.path(name)
@@ -255,5 +243,14 @@ func (s *story) collect(ctx context.Context) error {
 		}
 		s.say("$ docket %s    (%d bytes)", typed, info.Size())
 	}
+	s.auditor = verifier{checkpoint: s.path(checkpointName), vkey: filepath.Join(s.service.dir, vkeyName)}
+	note, err := os.ReadFile(s.auditor.checkpoint)
+	if err != nil {
+		return fmt.Errorf("read checkpoint: %w", err)
+	}
+	if s.size, err = sizeOf(note); err != nil {
+		return err
+	}
+	s.say("the checkpoint signs events 1 to %d; an auditor keeps it", s.size)
 	return nil
 }
