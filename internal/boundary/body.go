@@ -21,15 +21,7 @@ var (
 // 100-continue at the first read, so everything that can be refused without
 // the body has to be refused before. A client gets wait for each read.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64, wait time.Duration) ([]byte, error) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil, nil
-	}
 	rc := http.NewResponseController(w)
-	defer func() {
-		// A deadline left behind would end the server's watch for a client
-		// that leaves. An error means that there are no deadlines to clear.
-		_ = rc.SetReadDeadline(time.Time{})
-	}()
 	in := http.MaxBytesReader(w, r.Body, limit)
 	buf := bytes.NewBuffer(make([]byte, 0, max(min(r.ContentLength, firstRead), 0)+bytes.MinRead))
 	_, err := buf.ReadFrom(readerFunc(func(p []byte) (int, error) {
@@ -42,7 +34,24 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, wait time.Dur
 	if err != nil {
 		return nil, errBodyBroken // its text could repeat what the client sent
 	}
+	bodyIsRead(w)
 	return buf.Bytes(), nil
+}
+
+// bodyIsUnread has an answer that is given now end the connection: the server
+// would otherwise wait for the rest of the body, from a client that may never
+// send it, before it sends the answer. What it still reads after it is bounded
+// by wait.
+func bodyIsUnread(w http.ResponseWriter, wait time.Duration) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(wait))
+}
+
+// bodyIsRead undoes bodyIsUnread. A deadline left behind would end the server's
+// watch for a client that leaves.
+func bodyIsRead(w http.ResponseWriter) {
+	w.Header().Del("Connection")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
 type readerFunc func([]byte) (int, error)

@@ -126,6 +126,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// A deadline left behind would fall into another request on the same
 	// connection. Where there are no deadlines there is nothing to clear.
 	defer func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) }()
+	bodyIsUnread(to, h.wait)
 	h.serve(to, r)
 }
 

@@ -12,9 +12,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docket-audit/docket/chain"
 	"github.com/docket-audit/docket/engine"
+	"github.com/docket-audit/docket/internal/boundary"
 )
 
 const (
@@ -205,7 +207,7 @@ func TestEndAfterOutcome(t *testing.T) {
 			select {
 			case err := <-ended:
 				t.Fatalf("the client saw the end (%v) before the outcome was durable", err)
-			default:
+			case <-time.After(50 * time.Millisecond): // that it saw none takes a while to tell
 			}
 			if n := len(b.ofType(chain.TypeResponse)); n != 0 {
 				t.Fatalf("%d outcomes while the gate was shut", n)
@@ -502,4 +504,58 @@ func TestLargeBody(t *testing.T) {
 	if err := errors.Join(one.request.commits("request", body), one.outcome.commits("response", answer)); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLongAnswer passes an answer that takes many times what a client may take
+// over one piece, on a connection that goes on after it.
+func TestLongAnswer(t *testing.T) {
+	const wait = 50 * time.Millisecond
+	up := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		ticks := time.NewTicker(wait / 2)
+		defer ticks.Stop()
+		for range 10 {
+			<-ticks.C
+			_, _ = io.WriteString(w, ": ping\n\n")
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	b := newBench(t, setup{upstreams: upstreams(up.URL), options: func(o *boundary.Options) { o.ClientWait = wait }})
+	res, got, err := b.post(b.url("anthropic", "/v1/messages"), messagesBody)
+	if err != nil || string(got) != strings.Repeat(": ping\n\n", 10) || res.Close {
+		t.Errorf("%v, %q, close %t", err, got, res.Close)
+	}
+	if one := b.only(); one.outcome.content["ended"] != "complete" {
+		t.Errorf("outcome %v", one.outcome.content)
+	}
+}
+
+// TestEndOfBody reads an answer to its end after its outcome was recorded: the
+// end can bring trailers, and it frees the provider's connection.
+func TestEndOfBody(t *testing.T) {
+	b := newBench(t, setup{})
+	ended := make(chan struct{})
+	b.handler.SetTransport(tripper(func(r *http.Request) (*http.Response, error) {
+		first := true
+		res := answerOf(r, readerFunc(func(p []byte) (int, error) {
+			if first {
+				first = false
+				return copy(p, "{}"), nil
+			}
+			select {
+			case <-r.Context().Done():
+				t.Error("the call was cancelled before its body was read to the end")
+			case <-time.After(50 * time.Millisecond): // that it isn't takes a while to tell
+			}
+			close(ended)
+			return 0, io.EOF
+		}))
+		res.ContentLength = 2
+		res.Header.Set("Content-Length", "2")
+		return res, nil
+	}))
+	if _, got, err := b.post(b.url("openai", "/v1/chat/completions"), chatBody); err != nil || string(got) != "{}" {
+		t.Errorf("%v, %q", err, got)
+	}
+	<-ended
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/docket-audit/docket/chain"
 	"github.com/docket-audit/docket/engine"
 	"github.com/docket-audit/docket/internal/boundary"
+	"github.com/docket-audit/docket/verify"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,6 +40,7 @@ type bench struct {
 	log     *safeBuffer
 	client  *http.Client
 	once    sync.Once
+	report  *verify.Report // once closed
 }
 
 // setup is what a test wants different of its bench.
@@ -95,7 +97,8 @@ func newBench(t testing.TB, s setup) *bench {
 	return b
 }
 
-// close ends everything and is safe to call twice.
+// close ends everything and has the ledger verified from outside. It is safe
+// to call twice.
 func (b *bench) close() {
 	b.once.Do(func() {
 		b.client.CloseIdleConnections()
@@ -106,6 +109,13 @@ func (b *bench) close() {
 		}
 		b.server.Close()
 		b.handler.Close()
+		var err error
+		if b.report, err = verify.File(context.Background(), b.path, verify.Options{}); err != nil {
+			b.t.Fatalf("verify: %v", err)
+		}
+		if b.report.Verdict != verify.Intact || b.report.OpenCalls != 0 {
+			b.t.Errorf("verify says %s with %d open calls: %v", b.report.Verdict, b.report.OpenCalls, b.report.Faults)
+		}
 	})
 }
 

@@ -101,7 +101,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, dialect string,
 		// RFC 9110, section 15.5.22: what would be spoken instead. The
 		// connection ends, for what follows on it may be no HTTP/1.1.
 		header.Set("Upgrade", "HTTP/1.1")
-		header.Set("Connection", "upgrade, close")
+		header["Connection"] = []string{"close", "upgrade"}
 	}
 	h.writeError(w, r, dialect, why)
 }
