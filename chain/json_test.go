@@ -156,7 +156,7 @@ func TestNumbersAgainstOracle(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for i := range 40_000 {
+	for i := range 10_000 {
 		f := math.Float64frombits(r.Uint64())
 		switch i % 4 {
 		case 1: // near the integers that a double holds
@@ -194,7 +194,7 @@ func TestNumberNeighbours(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	refused := 0
-	for range 50_000 {
+	for range 10_000 {
 		f := r.Float64() * math.Pow10(r.IntN(40)-20)
 		text := strconv.FormatFloat(f, 'e', 20, 64)
 		got, err := chain.CanonicalContent([]byte(`{"a":` + text + `}`))
@@ -208,14 +208,14 @@ func TestNumberNeighbours(t *testing.T) {
 			t.Fatalf("%s became %s", text, got)
 		}
 	}
-	if refused < 40_000 {
-		t.Errorf("only %d of 50000 refused", refused)
+	if refused < 8_000 {
+		t.Errorf("only %d of 10000 refused", refused)
 	}
 }
 
 // TestOrderOfNames sorts pairs of names as UTF-16 does, by the second library.
 func TestOrderOfNames(t *testing.T) {
-	runes := []rune{0, 'a', 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xfffd, 0xffff, 0x10000, 0x10001, 0x103ff, 0x10400, 0x10ffff}
+	runes := []rune{'a', 0x7f, 0x80, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10400, 0x10ffff}
 	var names []string
 	for _, a := range runes {
 		names = append(names, string(a))

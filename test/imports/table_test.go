@@ -115,4 +115,5 @@ var table = map[string]row{
 	// Tools of the module itself; nothing imports them.
 	"test/imports": {},
 	"test/fuzzall": {},
+	"test/readme":  {},
 }
