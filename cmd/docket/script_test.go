@@ -55,7 +55,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": cmdExits, "start": cmdStart, "stop": cmdStop, "calls": cmdCalls,
+			"exits": cmdExits, "start": cmdStart, "halt": cmdHalt, "calls": cmdCalls,
 			"remember": cmdRemember, "unchanged": cmdUnchanged, "isjson": cmdIsJSON,
 			"flip": cmdFlip, "cut": cmdCut, "rollback": cmdRollback,
 		},
@@ -118,8 +118,8 @@ func cmdStart(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Fatalf("docketd does not start: %s", r.stderr.String())
 }
 
-// cmdStop ends it, cleanly.
-func cmdStop(ts *testscript.TestScript, _ bool, _ []string) {
+// cmdHalt ends it, cleanly.
+func cmdHalt(ts *testscript.TestScript, _ bool, _ []string) {
 	r := ts.Value("service").(*running)
 	ts.Check(r.cmd.Process.Signal(syscall.SIGTERM))
 	select {
@@ -221,28 +221,33 @@ func cmdIsJSON(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// cmdFlip replaces the first text of a file by another of the same length:
-// flip FILE OLD NEW.
+// cmdFlip replaces a text of a file by another of the same length, wherever it
+// stands: a database keeps old pages. flip FILE OLD NEW.
 func cmdFlip(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	b, err := os.ReadFile(path)
 	ts.Check(err)
-	i := bytes.Index(b, []byte(args[1]))
-	if i < 0 || len(args[1]) != len(args[2]) {
+	if !bytes.Contains(b, []byte(args[1])) || len(args[1]) != len(args[2]) {
 		ts.Fatalf("no %q in %s", args[1], args[0])
 	}
-	copy(b[i:], args[2])
-	ts.Check(os.WriteFile(path, b, 0o600))
+	ts.Check(os.WriteFile(path, bytes.ReplaceAll(b, []byte(args[1]), []byte(args[2])), 0o600))
 }
 
-// cmdCut takes bytes off the end of a file: cut FILE N.
+// cmdCut leaves the first bytes of a file, or all but the last: cut FILE 40000,
+// cut FILE -1.
 func cmdCut(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	info, err := os.Stat(path)
 	ts.Check(err)
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	ts.Check(os.Truncate(path, info.Size()-n))
+	if n < 0 {
+		n += info.Size()
+	}
+	if n >= info.Size() {
+		ts.Fatalf("%s has %d bytes", args[0], info.Size())
+	}
+	ts.Check(os.Truncate(path, n))
 }
 
 // cmdRollback spoils the newer meta page of a ledger file, so that it shows the

@@ -76,7 +76,7 @@ func TestBrokenStreams(t *testing.T) {
 	}{
 		"export cut":             {chunkedHead + chunk("{}\n{"), "connection broken", []string{"export", "-o", "out"}},
 		"export cut, compressed": {chunkedHead + chunk("{}\n{"), "connection broken", []string{"export", "-o", "out.zst"}},
-		"export without trailer": {chunkedHead + chunk("{}\n") + chunk("") + "\r\n", "without its trailer", []string{"export", "-o", "out"}},
+		"export without trailer": {chunkedHead + chunk("{}\n") + "0\r\n\r\n", "without its trailer", []string{"export", "-o", "out"}},
 		"export cut, to stdout":  {chunkedHead + chunk("{}\n{"), "connection broken", []string{"export"}},
 		"log cut":                {chunkedHead + chunk("{"), "connection broken", []string{"log"}},
 		"log of something else":  {chunkedHead + chunk("{}\n") + "0\r\n\r\n", "no event", []string{"log"}},
