@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -312,23 +311,16 @@ func TestBreakWithoutServer(t *testing.T) {
 	}
 }
 
-// slow says whether the long sweeps are wanted: every byte instead of a sample.
-func slow() bool { return os.Getenv("DOCKET_SLOW_TESTS") != "" }
-
 // TestBreakOnTheWire breaks the streams over real connections: the provider by
 // a reset after n bytes, the client by closing after it got n.
 func TestBreakOnTheWire(t *testing.T) {
-	step := 41
-	if slow() {
-		step = 1
-	}
 	for _, s := range recordedStreams(t) {
 		for _, by := range []string{"cut", "client"} {
 			t.Run(s.name+" "+by, func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t, setup{upstreams: upstreams(wireProvider(t, s, by == "cut"))})
 				var ns []int
-				for n := 1; n < len(s.answer); n += step {
+				for n := 1; n < len(s.answer); n += wireStep {
 					ns = append(ns, n)
 					breakOnTheWire(t, b, s, by, n)
 				}

@@ -61,6 +61,25 @@ func TestBudget(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	// Who leaves at the moment of being let in gives its share back.
+	for range 2000 {
+		if err := b.Take(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		wg.Go(func() {
+			if b.Take(ctx, 10) == nil {
+				b.Give(10)
+			}
+		})
+		eventually(t, "a waiter", func() bool { return b.Waiting() == 1 })
+		wg.Go(cancel)
+		b.Give(10)
+		wg.Wait()
+		if b.Free() != 10 {
+			t.Fatalf("%d free", b.Free())
+		}
+	}
 	if b.Free() != 10 || b.Waiting() != 0 {
 		t.Errorf("%d free, %d waiting at the end", b.Free(), b.Waiting())
 	}
