@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 
 	"github.com/docket-audit/docket/chain"
@@ -184,5 +185,8 @@ func whole(s *verify.Source, f filter, last uint64) error {
 }
 
 func sourceError(db string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read %s: %w", db, err)
+	}
 	return hinted(fmt.Errorf("read %s: %w", db, err), "docket verify says what is wrong with the file; of a ledger in use make a copy with docket snapshot")
 }
