@@ -14,7 +14,7 @@ const (
 	// chunkBytes is how much input one worker takes at a time: enough that
 	// handing it over costs nothing beside hashing it, and little enough that
 	// the chunks in flight stay at a few MiB.
-	chunkBytes = 1 << 20
+	chunkBytes = 512 << 10
 	// chunkItems bounds a chunk of very small lines, so that what is kept
 	// beside the bytes stays bounded too.
 	chunkItems = 8192

@@ -11,7 +11,7 @@ func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // caps follows what is spent in each scope and which limits are in force.
 type caps struct {
-	spent  map[scope]chain.Decimal
+	spent  map[scope]chain.Decimal // but for runs, whose sums are kept with them
 	limits map[scope]chain.Decimal
 }
 
@@ -66,7 +66,9 @@ func (j *judge) capStep(it *item) {
 		if it.unpriced == "" {
 			list, n := scopesOf(h)
 			for _, s := range list[:n] {
-				c.spent[s.sum] = c.spent[s.sum].Add(it.cost)
+				if s.sum.kind != chain.ScopeRun {
+					c.spent[s.sum] = c.spent[s.sum].Add(it.cost)
+				}
 			}
 		}
 	case chain.TypeRequest:
@@ -76,8 +78,8 @@ func (j *judge) capStep(it *item) {
 		}
 		list, n := scopesOf(h)
 		for _, s := range list[:n] {
-			if limit, ok := c.limit(s.limit); ok && c.spent[s.sum].Cmp(limit) >= 0 {
-				j.fault(CapBreach, h.Seq, stepCap, h, "a call is admitted with %s USD spent in scope %s, whose limit is %s", c.spent[s.sum], s.sum, limit)
+			if limit, ok := c.limit(s.limit); ok && j.spent(s.sum).Cmp(limit) >= 0 {
+				j.fault(CapBreach, h.Seq, stepCap, h, "a call is admitted with %s USD spent in scope %s, whose limit is %s", j.spent(s.sum), s.sum, limit)
 			}
 		}
 	case chain.TypeCapSet:
@@ -92,13 +94,24 @@ func (j *judge) capStep(it *item) {
 	}
 }
 
+// spent is the sum of the rows in a scope so far.
+func (j *judge) spent(s scope) chain.Decimal {
+	if s.kind != chain.ScopeRun {
+		return j.caps.spent[s]
+	}
+	if r := j.runs[s.run]; r != nil {
+		return r.cost
+	}
+	return chain.Decimal{}
+}
+
 func (j *judge) exceeded(h *chain.Header) {
 	j.counts.made[stepCap]++
 	key := scope{kind: h.Cap.Scope, run: h.Cap.Run, role: h.Cap.Role, context: h.Cap.Context}
 	sum := key
 	sum.period = h.Cap.Period
 	limit, ok := j.caps.limit(key)
-	spent := j.caps.spent[sum]
+	spent := j.spent(sum)
 	switch {
 	case !ok:
 		j.fault(CostMismatch, h.Seq, stepCap, h, "no limit is in force in scope %s", sum)

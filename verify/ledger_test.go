@@ -29,6 +29,7 @@ type ledger struct {
 	totals   chain.RunTotals
 	every    uint64 // a checkpoint each so many events
 	nonce    chain.Salt
+	steps    int // least steps of a run
 	text     string
 }
 
@@ -39,7 +40,7 @@ func newLedger(t testing.TB, seed uint64) *ledger {
 		t.Fatal(err)
 	}
 	nonce := chain.Salt{byte(seed), 1}
-	l := &ledger{nonce: nonce, rnd: rand.New(rand.NewPCG(seed, 1)), signer: signer, every: 1000, text: strings.Repeat("x", 60)}
+	l := &ledger{nonce: nonce, steps: 40, rnd: rand.New(rand.NewPCG(seed, 1)), signer: signer, every: 1000, text: strings.Repeat("x", 60)}
 	l.id = chain.LedgerID([]chain.Key{signer.Key()}, nonce)
 	l.prev = chain.Genesis(l.id)
 	return l
@@ -59,7 +60,7 @@ func (l *ledger) next() *chain.Event {
 		h.Note, _ = receipt.SignCheckpoint(l.signer, l.id, n-1, l.frontier.Root())
 	case l.run == "":
 		l.runs++
-		l.run, l.runSeq, l.left, l.totals = fmt.Sprintf("run-%d", l.runs), 0, 40+l.rnd.IntN(40), chain.RunTotals{}
+		l.run, l.runSeq, l.left, l.totals = fmt.Sprintf("run-%d", l.runs), 0, l.steps+l.rnd.IntN(l.steps), chain.RunTotals{}
 		h.Type = chain.TypeRunOpened
 	case l.left == 0 && l.open == 0:
 		h.Type = chain.TypeRunClosed
