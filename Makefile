@@ -2,9 +2,6 @@
 # nothing else that a fresh clone doesn't have.
 
 GO ?= go
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # The race detector needs cgo and a C compiler.
 CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null || command -v gcc 2>/dev/null)
@@ -12,7 +9,7 @@ CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null || command -v gcc 2>/dev/n
 .PHONY: build test check lint fault slow bench vuln demo clean
 
 build: ## docket and docketd, static, into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/docket ./cmd/docketd
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -o bin/ ./cmd/docket ./cmd/docketd
 
 test: ## formats, vets and tests everything
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted (gofmt -w):"; echo "$$out"; exit 1; fi

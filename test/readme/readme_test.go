@@ -105,3 +105,52 @@ func TestLinksOfTheDocumentsLead(t *testing.T) {
 		t.Error("no link found")
 	}
 }
+
+// TestGuaranteesNameTestsThatExist reads the tables of docs/guarantees.md.
+func TestGuaranteesNameTestsThatExist(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(root, "docs", "guarantees.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for line := range strings.Lines(string(b)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || !strings.Contains(cells[2], "`") {
+			continue
+		}
+		for _, part := range strings.Split(cells[2], ";") {
+			m := regexp.MustCompile("^ *`([^`]+)` (.*)$").FindStringSubmatch(part)
+			if m == nil {
+				t.Errorf("not of the form `package` TestA, TestB: %q", part)
+				continue
+			}
+			for _, test := range strings.Split(m[2], ",") {
+				named++
+				if !declares(t, filepath.Join(root, m[1]), strings.TrimSpace(test)) {
+					t.Errorf("%s has no %s", m[1], strings.TrimSpace(test))
+				}
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no test found in the page")
+	}
+}
+
+func declares(t *testing.T, dir, test string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(b, []byte("func "+test+"(")) {
+			return true
+		}
+	}
+	return false
+}
