@@ -129,7 +129,9 @@ func (m *memory) Write(p []byte) (int, error) {
 	m.got.Write(p)
 	if m.leave >= 0 && m.got.Len() >= m.leave {
 		m.gone = true
-		m.cancel()
+		if !m.alone { // net/http notices
+			m.cancel()
+		}
 	}
 	return len(p), nil
 }
@@ -307,6 +309,16 @@ func TestBreakWithoutServer(t *testing.T) {
 		t.Error("the client took the cut answer for the whole")
 	}
 	if err := s.matches(b.only(), "cut", 100); err != nil {
+		t.Error(err)
+	}
+
+	// A write that fails is all that tells of a client that left.
+	m = &memory{recorded: s, stop: len(s.answer), end: io.EOF, leave: 100, alone: true}
+	b.handler.SetTransport(m)
+	if broke := m.serve(b.handler, b.url(s.upstream, s.path)); !broke {
+		t.Error("the client that left took it for the whole")
+	}
+	if err := s.matches(b.settled(2)[1], "client", 101); err != nil {
 		t.Error(err)
 	}
 }

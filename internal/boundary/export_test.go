@@ -2,6 +2,7 @@ package boundary
 
 import (
 	"context"
+	"crypto/x509"
 	"net/http"
 
 	"github.com/docket-audit/docket/internal/meter"
@@ -56,3 +57,8 @@ func (b *budget) Waiting() int {
 
 // BudgetOf is h's budget of request bodies.
 func BudgetOf(h *Handler) *Budget { return h.budget }
+
+// Trust makes h's own transport take the certificate of a test's provider.
+func (h *Handler) Trust(pool *x509.CertPool) {
+	h.transport.(*transports).https.TLSClientConfig.RootCAs = pool
+}

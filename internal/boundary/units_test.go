@@ -73,7 +73,7 @@ func TestBudget(t *testing.T) {
 			}
 		})
 		eventually(t, "a waiter", func() bool { return b.Waiting() == 1 })
-		wg.Go(cancel)
+		cancel()
 		b.Give(10)
 		wg.Wait()
 		if b.Free() != 10 {

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -406,6 +409,62 @@ func TestAddresses(t *testing.T) {
 		_, err := b.handler.Transport().RoundTrip(r)
 		if err == nil || strings.Contains(err.Error(), "not one that docket calls") == ok {
 			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// TestHTTP2 calls a provider over TLS and HTTP/2: a whole answer, one in
+// pieces with a trailer, and one that breaks off; and not one whose certificate
+// nobody vouches for.
+func TestHTTP2(t *testing.T) {
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.ProtoMajor != 2 {
+			t.Errorf("called by %s", r.Proto)
+		}
+		switch r.URL.Query().Get("how") {
+		case "length":
+			w.Header().Set("Content-Length", "2")
+			_, _ = io.WriteString(w, "{}")
+		case "pieces":
+			w.Header().Set("Trailer", "X-Sum")
+			for range 10 {
+				_, _ = io.WriteString(w, "x")
+				_ = http.NewResponseController(w).Flush()
+			}
+			w.Header().Set("X-Sum", "1")
+		case "cut":
+			_, _ = io.WriteString(w, "x")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	up.EnableHTTP2 = true
+	up.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	up.StartTLS()
+	t.Cleanup(up.Close)
+	b := newBench(t, setup{upstreams: upstreams(up.URL)})
+	res, body, err := b.do(http.MethodGet, b.url("openai", "/v1/models"), nil)
+	if err != nil || res.StatusCode != 502 || !strings.Contains(string(body), "certificate") {
+		t.Errorf("without trust: %v %v %s", err, res, body)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(up.Certificate())
+	b.handler.Trust(pool)
+	for i, c := range []struct{ how, body, ended string }{{"length", "{}", "complete"}, {"pieces", "xxxxxxxxxx", "complete"}, {"cut", "x", "cut"}} {
+		res, got, err := b.post(b.url("openai", "/v1/chat/completions?how="+c.how), chatBody)
+		if string(got) != c.body || (err != nil) != (c.ended == "cut") {
+			t.Errorf("%s: %q %v", c.how, got, err)
+		}
+		if c.how == "pieces" && res.Trailer.Get("X-Sum") != "1" {
+			t.Errorf("trailers %v", res.Trailer)
+		}
+		one := b.settled(i + 2)[i+1]
+		if one.outcome.content["ended"] != c.ended {
+			t.Errorf("%s: outcome %v", c.how, one.outcome.content)
+		}
+		if err := one.outcome.commits("response", got); err != nil {
+			t.Error(err)
 		}
 	}
 }
