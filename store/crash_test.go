@@ -235,7 +235,7 @@ func judgeImage(t *testing.T, path, what string, image []byte, c commitTrace, ev
 // takeUp lets a store of the next boot go on from the image at path.
 func takeUp(t *testing.T, path string, c commitTrace) {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"boot": "another", "closed": false, "storage_error": false, "unavailable": 0, "pid": 1, "host": "h", "started": "s"})
+	b, err := json.Marshal(map[string]any{"boot": "another", "closed": false, "storage_error": false, "durable": 0, "unavailable": 0, "pid": 1, "host": "h", "started": "s"})
 	if err != nil {
 		t.Fatal(err)
 	}

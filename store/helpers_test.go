@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/docket-audit/docket/chain"
@@ -22,8 +21,6 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
-
-func yield() { runtime.Gosched() }
 
 // newLedger makes a ledger in a folder of its own.
 func newLedger(tb testing.TB) string {

@@ -24,6 +24,7 @@ type markerRecord struct {
 	Boot         string `json:"boot"`
 	Closed       bool   `json:"closed"` // nobody has the ledger open; only Unavailable counts
 	StorageError bool   `json:"storage_error"`
+	Durable      uint64 `json:"durable"`     // with StorageError: the last number that was acknowledged
 	Unavailable  uint64 `json:"unavailable"` // refusals that could not be recorded
 	PID          int    `json:"pid"`
 	Host         string `json:"host"`
@@ -85,6 +86,7 @@ type leftBehind struct {
 	unclean     bool   // it did not close
 	rewrite     bool   // the file must be rewritten before the first append
 	why         string // for people
+	durable     uint64 // the ledger has this number at least
 	unavailable uint64
 }
 
@@ -97,7 +99,7 @@ func readMarker(ledger, boot string) leftBehind {
 	if errors.Is(err, fs.ErrNotExist) {
 		return leftBehind{}
 	}
-	l := leftBehind{unclean: !m.Closed, unavailable: m.Unavailable}
+	l := leftBehind{unclean: !m.Closed, durable: m.Durable, unavailable: m.Unavailable}
 	switch {
 	case err != nil:
 		l.rewrite, l.why = true, "the marker of the last writer can't be read: "+err.Error()
@@ -156,11 +158,13 @@ func (m *marker) bytes() ([]byte, error) {
 // flagStorageError marks, in place and without a sync, that storage failed: the
 // flag matters to a start in this boot alone, and the next boot rewrites
 // anyway. The disk that failed is not asked for more than this. Where even
-// that fails, a marker cut to nothing, which can't be read, says the same.
-func (m *marker) flagStorageError() error {
+// that fails, a marker cut to nothing, which can't be read, says the same. The
+// last number that was acknowledged goes with it: a storage that loses writes
+// can show an older state that looks whole.
+func (m *marker) flagStorageError(durable uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rec.StorageError = true
+	m.rec.StorageError, m.rec.Durable = true, durable
 	err := m.overwrite()
 	if err != nil && m.file.Truncate(0) == nil {
 		return nil

@@ -269,3 +269,29 @@ func TestDamagedMetaAfterCrash(t *testing.T) {
 		checkFile(t, path)
 	}
 }
+
+// A file that ends before what was acknowledged is not taken up: it would
+// become another history. It stays as it is.
+func TestFileBehindItsMarker(t *testing.T) {
+	path := newLedger(t)
+	s := open(t, path)
+	old := bytesOf(t, path)
+	mustAppend(t, s, event("x"))
+	s.Interpose(false, map[int]store.Fault{1: {}})
+	if _, err := s.Append(t.Context(), event("y")); err == nil {
+		t.Fatal("appended")
+	}
+	if m := markerOf(t, path); m["durable"] != float64(2) || m["storage_error"] != true {
+		t.Errorf("marker %v", m)
+	}
+	mustClose(t, s)
+	if err := writeFile(path, old); err != nil {
+		t.Fatal(err)
+	}
+	unchanged(t, path, func() {
+		_, err := store.Open(t.Context(), path, store.Options{Verify: noVerify})
+		if !errors.Is(err, store.ErrNotLedger) || !strings.Contains(err.Error(), "event 2 was acknowledged") {
+			t.Error(err)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docket-audit/docket/chain"
 	"github.com/docket-audit/docket/internal/durable"
 )
 
@@ -72,6 +73,9 @@ func (s *Store) start(ctx context.Context, boot string) error {
 	if err := s.use(s.file); err != nil {
 		return err
 	}
+	if err := s.reaches(left.durable); err != nil {
+		return err
+	}
 	if left.rewrite {
 		s.log.Warn("rewriting the ledger before the first append", "path", s.path, "why", left.why)
 		if err := s.rewrite(ctx, left.why); err != nil {
@@ -91,7 +95,7 @@ func (s *Store) start(ctx context.Context, boot string) error {
 		return err
 	}
 	if err := s.begin(fix); err != nil {
-		return errors.Join(s.describe(err), s.marker.flagStorageError(), s.marker.leave())
+		return errors.Join(s.describe(err), s.marker.flagStorageError(s.head.Seq), s.marker.leave())
 	}
 	go s.commitLoop()
 	return nil
@@ -105,6 +109,21 @@ func (s *Store) use(f *os.File) error {
 	}
 	s.file, s.back = f, b
 	return b.checkSchema()
+}
+
+// reaches makes sure that the file has the event seq, which was acknowledged.
+func (s *Store) reaches(seq uint64) error {
+	return s.back.view(func(r reader) error {
+		key, _ := r.last(chain.BucketEvents)
+		last, err := chain.ParseSeqKey(key)
+		if err == nil && last < seq {
+			err = fmt.Errorf("the file ends at event %d, and event %d was acknowledged: the storage lost it; keep the file, and restore a copy or salvage it", last, seq)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", err, ErrNotLedger)
+		}
+		return nil
+	})
 }
 
 // examine reads what a writer has to know and checks the tail. It returns what

@@ -19,6 +19,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Mode says what WriteFile does where the name exists already.
@@ -143,8 +145,9 @@ func MkdirAll(dir string, perm fs.FileMode) error {
 //
 //	unlinkat, openat(DIR), fsync(dir)
 func Remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove: %w", err)
+	// os.Remove would try a directory as well.
+	if err := unix.Unlink(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove: %w", &fs.PathError{Op: "unlink", Path: path, Err: err})
 	}
 	return SyncDir(filepath.Dir(path))
 }

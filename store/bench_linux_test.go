@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -155,7 +156,7 @@ func (f *floor) gather() {
 			return
 		}
 		before = n
-		yield()
+		runtime.Gosched()
 	}
 }
 
