@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/docket-audit/docket/chain"
@@ -44,7 +45,7 @@ func verifyDatabase(ctx context.Context, in *input) (*Report, error) {
 // refused is the report on a file whose events are out of reach.
 func refused(src *Source, err error) (*Report, error) {
 	r := newReport(KindDatabase)
-	f := Fault{Seq: 1, Detail: err.Error(), step: stepTorn}
+	f := Fault{Seq: 1, Detail: clip(err.Error()), step: stepTorn}
 	switch {
 	case errors.Is(err, ErrTorn):
 		f.Verdict = Torn
@@ -113,7 +114,7 @@ func (s *Source) describe(r *Report) {
 		}
 	}
 	for _, name := range s.unknown {
-		r.note("bucket %q is none of a ledger's; it was not read", name)
+		r.note("bucket %s is none of a ledger's; it was not read", clip(fmt.Sprintf("%q", name)))
 	}
 	for _, n := range s.notes {
 		r.note("%s", n)

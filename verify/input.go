@@ -35,37 +35,49 @@ var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 // sniff tells by content what the input is.
 func sniff(in *input) (Kind, error) {
-	head := make([]byte, sniffBytes)
-	n, err := in.ra.ReadAt(head, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	head = head[:n]
 	if isDatabase(in.ra) {
 		return KindDatabase, nil
 	}
-	if in.zst = bytes.HasPrefix(head, zstdMagic); in.zst {
-		r, done, err := in.lines(0)
-		if err != nil {
-			return "", err
-		}
-		defer done()
-		head = make([]byte, sniffBytes)
-		n, err := io.ReadFull(r, head)
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return "", err
-		}
-		head = head[:n]
+	var magic [4]byte
+	n, err := in.ra.ReadAt(magic[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
 	}
-	return sniffText(head, in.zst), nil
+	in.zst = bytes.Equal(magic[:n], zstdMagic)
+	head, err := in.head(sniffBytes)
+	if err == nil && len(head) == sniffBytes && beginsObject(head) == nil {
+		// The first line may be damaged; the next one begins within its limit.
+		head, err = in.head(chain.MaxLine + sniffBytes)
+	}
+	return sniffText(head), err
+}
+
+// head is the beginning of the text.
+func (in *input) head(n int) ([]byte, error) {
+	r, done, err := in.lines(0)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return io.ReadAll(io.LimitReader(r, int64(n)))
+}
+
+// beginsObject is the text from its first brace on, nil where something else
+// stands in front of that.
+func beginsObject(head []byte) []byte {
+	text := bytes.TrimLeft(head, " \t\r\n\ufeff")
+	if bytes.HasPrefix(text, []byte("{")) {
+		return text
+	}
+	return nil
 }
 
 // sniffText tells an export from a receipt by the first member of the first
 // object; what begins otherwise is an export with a damaged first line, as
 // long as it has lines at all.
-func sniffText(head []byte, compressed bool) Kind {
-	text := bytes.TrimLeft(head, " \t\r\n\ufeff")
-	if !bytes.HasPrefix(text, []byte("{")) {
+func sniffText(head []byte) Kind {
+	text := beginsObject(head)
+	if text == nil {
 		if len(head) == 0 || bytes.Contains(head, []byte("\n{\"")) {
 			return KindExport
 		}

@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/docket-audit/docket/chain"
 	"github.com/docket-audit/docket/receipt"
@@ -128,11 +129,22 @@ func newJudge(s setup, o *Options, r *Report) *judge {
 
 // fault records what doesn't hold of event seq.
 func (j *judge) fault(v Verdict, seq uint64, s step, h *chain.Header, format string, args ...any) {
-	f := Fault{Verdict: v, Seq: seq, Detail: fmt.Sprintf(format, args...), step: s}
+	f := Fault{Verdict: v, Seq: seq, Detail: clip(fmt.Sprintf(format, args...)), step: s}
 	if h != nil {
 		f.Run = h.Run
 	}
 	j.faults.add(f)
+}
+
+// maxDetail bounds what a detail repeats of an input, which may be a member's
+// name of a MiB.
+const maxDetail = 1000
+
+func clip(s string) string {
+	if len(s) > maxDetail {
+		s = strings.ToValidUTF8(s[:maxDetail], "") + "…"
+	}
+	return s
 }
 
 // hole marks number n as one whose header is not known: what depends on every

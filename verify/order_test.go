@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docket-audit/docket/chain"
 	"github.com/docket-audit/docket/receipt"
@@ -98,15 +99,12 @@ func TestManyFaults(t *testing.T) {
 func TestGarbageLines(t *testing.T) {
 	all := lines(export(t, 9, 40))
 	for name, garbage := range map[string]string{
-		"text": "garbage\n", "empty": "\n", "too long": strings.Repeat("x", 5<<20) + "\n", "too long and JSON": `{"a":"` + strings.Repeat("x", 3<<20) + "\"}\n",
+		"text": "garbage\n", "empty": "\n", "long": strings.Repeat("x", 1<<20) + "\n", "too long": strings.Repeat("x", 5<<20) + "\n", "too long and JSON": `{"a":"` + strings.Repeat("x", 3<<20) + "\"}\n",
 	} {
 		for _, i := range []int{0, 1, 17, 39, 40} {
 			b := bytes.Join(slices.Insert(slices.Clone(all), i, []byte(garbage)), nil)
-			if i == 0 && (name == "text" || name == "too long") {
-				// It is still an export, for there are lines of one.
-				if len(garbage) > 64<<10 {
-					continue
-				}
+			if i == 0 && name == "too long" {
+				continue // no line of an export begins where one would have to
 			}
 			r := verifyBytes(t, b, verify.Options{})
 			want(t, r, verify.Malformed, uint64(i+1))
@@ -322,6 +320,17 @@ func TestParseAnchor(t *testing.T) {
 		if a, err := verify.ParseAnchor("kept.note", []byte(text)); !errors.Is(err, verify.ErrAnchor) || !strings.Contains(err.Error(), "kept.note") {
 			t.Errorf("%q: %+v, %v", text, a, err)
 		}
+	}
+}
+
+// TestDetailsAreShort: what a detail repeats of an input is bounded.
+func TestDetailsAreShort(t *testing.T) {
+	all := lines(export(t, 16, 5))
+	all[3] = []byte(`{"` + strings.Repeat("é", 500_000) + `":1,"hash":2}` + "\n")
+	r := verifyBytes(t, bytes.Join(all, nil), verify.Options{})
+	want(t, r, verify.Malformed, 4)
+	if d := r.Deciding().Detail; len(d) > 1100 || !utf8.ValidString(d) {
+		t.Errorf("a detail of %d bytes", len(d))
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 
 // maxReceipt bounds a receipt, which is judged in memory: one run of hundreds
 // of thousands of events.
-const maxReceipt = 512 << 20
+const maxReceipt = 256 << 20
 
 // errTooLarge tells that a receipt is over maxReceipt.
-var errTooLarge = errors.New("receipt of more than 512 MiB")
+var errTooLarge = errors.New("receipt of more than 256 MiB")
 
 // receiptJudge holds what a receipt is compared with.
 type receiptJudge struct {
@@ -67,7 +67,7 @@ func verifyReceipt(ctx context.Context, in *input) (*Report, error) {
 func oneFault(k Kind, v Verdict, detail string) *Report {
 	r := newReport(k)
 	var l faultList
-	l.add(Fault{Verdict: v, Seq: 1, Detail: detail})
+	l.add(Fault{Verdict: v, Seq: 1, Detail: clip(detail)})
 	r.check("form", Fail, "")
 	r.conclude(&l)
 	return r
