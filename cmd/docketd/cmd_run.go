@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -88,6 +89,9 @@ func newLog(w io.Writer, o runOptions) (*slog.Logger, error) {
 // opened, so that a start that can't serve leaves no event, and the ledger is
 // closed after the last request had its answer.
 func serve(ctx context.Context, f folder, o runOptions, log *slog.Logger, stdout io.Writer) error {
+	// net/http prints what a provider sends on an idle connection to the
+	// standard logger: foreign bytes, which have no place in a log.
+	stdlog.SetOutput(io.Discard)
 	if err := harden(); err != nil {
 		return err
 	}

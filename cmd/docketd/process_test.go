@@ -231,13 +231,34 @@ func TestSecondSignal(t *testing.T) {
 // TestBoundaryIsServed: a run's base URL leads through the boundary to the
 // upstream of docketd.toml, and the call is in the ledger with its outcome.
 // Neither the run's token nor the service's is in the log or in the ledger.
+// answer sends body and, when answered is closed, bytes that nobody asked for
+// on the idle connection. surplusSeen is closed when the other side has closed
+// the connection for them.
+func answer(t *testing.T, w http.ResponseWriter, body string) (answered, surplusSeen chan struct{}) {
+	answered, surplusSeen = make(chan struct{}), make(chan struct{})
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return answered, surplusSeen
+	}
+	fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	go func() {
+		defer close(surplusSeen)
+		defer conn.Close()
+		<-answered
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nX: canary-surplus\r\n\r\n")
+		io.Copy(io.Discard, conn)
+	}()
+	return answered, surplusSeen
+}
+
 func TestBoundaryIsServed(t *testing.T) {
+	var answered, surplusSeen chan struct{}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer canary-key" {
 			t.Errorf("%s %s reached the upstream", r.Method, r.URL.Path)
 		}
-		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"id":"x","object":"chat.completion","model":"some-model","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`)
+		answered, surplusSeen = answer(t, w, `{"id":"x","object":"chat.completion","model":"some-model","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`)
 	}))
 	defer upstream.Close()
 	dir := t.TempDir()
@@ -273,6 +294,8 @@ func TestBoundaryIsServed(t *testing.T) {
 	if err != nil || resp.StatusCode != 200 || !strings.Contains(string(answer), "some-model") {
 		t.Fatalf("%s %s %v", resp.Status, answer, err)
 	}
+	close(answered)
+	<-surplusSeen
 	closed, err := d.post("/v1/runs/r1/close", `{}`)
 	if err != nil || !strings.Contains(closed, `"calls":1`) || !strings.Contains(closed, `"unpriced":1`) {
 		t.Errorf("%s %v", closed, err)
@@ -289,7 +312,7 @@ func TestBoundaryIsServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, secret := range []string{run.Token, strings.TrimSpace(string(token)), "canary-key"} {
+	for _, secret := range []string{run.Token, strings.TrimSpace(string(token)), "canary-key", "canary-surplus"} {
 		if strings.Contains(d.stderr.String(), secret) || bytes.Contains(ledger, []byte(secret)) {
 			t.Errorf("a secret is in the log or in the ledger: %s", d.stderr.String())
 		}
