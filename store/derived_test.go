@@ -39,6 +39,7 @@ func contents(t *testing.T, path string) map[string]string {
 // the next start and made anew from the events: no call is forgotten, no key
 // free again, no sum off.
 func TestDerivedIsRebuilt(t *testing.T) {
+	t.Parallel()
 	first := func(b *bbolt.Bucket) (k, v []byte) { k, v = b.Cursor().First(); return bytes.Clone(k), bytes.Clone(v) }
 	ways := map[string]func(tx *bbolt.Tx, name string) error{
 		"bucket gone": func(tx *bbolt.Tx, name string) error { return tx.DeleteBucket([]byte(name)) },
@@ -155,6 +156,7 @@ func TestDerivedIsRebuilt(t *testing.T) {
 // Events are evidence, not derived: where they don't bear it, nothing is
 // rebuilt on them.
 func TestNothingIsRebuiltOnDamage(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	s := open(t, path)
 	drafts := make([]store.Draft, store.TailEvents+10)

@@ -31,6 +31,7 @@ func withPart(d store.Draft, name, media, body string) store.Draft {
 // The same key gives the first receipt again: durable, after a restart, and
 // however the content is spelled.
 func TestKeyGivesTheFirstReceipt(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	s := open(t, path)
 	d := withPart(keyed("k", "x"), "p", "a/b", "body")
@@ -60,6 +61,7 @@ func TestKeyGivesTheFirstReceipt(t *testing.T) {
 // Another draft under a key is refused, whatever differs, durable or in hand,
 // and with it everything that stands beside it.
 func TestKeyConflict(t *testing.T) {
+	t.Parallel()
 	actor := &chain.Actor{Role: "a", Context: "b", Pass: "c"}
 	base := func() store.Draft { return withPart(keyed("k", "x"), "p", "a/b", "body") }
 	other := map[string]func(*store.Draft){
@@ -135,6 +137,7 @@ func TestKeyConflict(t *testing.T) {
 
 // However many bring the same key at once, one event comes of it.
 func TestKeyUnderLoad(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -161,6 +164,7 @@ func TestKeyUnderLoad(t *testing.T) {
 
 // Key and Find tell of keys where numbers are assigned.
 func TestSequencerKeys(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	mustAppend(t, s, keyed("old", "x"))
 	same, err := store.Prepare(keyed("old", "x"))

@@ -19,6 +19,7 @@ import (
 // the next append is refused, nothing is written any more, and the next start
 // goes on from what the file holds, without a gap and without a second number.
 func TestLatch(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]store.Fault{
 		"error, not kept": {},
 		"error, kept":     {Kept: true},
@@ -146,6 +147,7 @@ func afterLatch(t *testing.T, path string, fault store.Fault, at int) {
 // A file that goes away under the writer is noticed before anything is
 // acknowledged.
 func TestIdentity(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(path string) error{
 		"removed":   os.Remove,
 		"renamed":   func(p string) error { return os.Rename(p, p+".old") },
@@ -215,6 +217,7 @@ func copyFile(from, to string) error {
 
 // A head that somebody else moved is noticed inside the commit.
 func TestHeadMovedByAnother(t *testing.T) {
+	t.Parallel()
 	s := open(t, newLedger(t))
 	mustAppend(t, s, event("x"))
 	s.SetNext(2)
@@ -230,6 +233,7 @@ func TestHeadMovedByAnother(t *testing.T) {
 // Where space runs out, ordinary events are refused with nothing latched, and
 // those that end what has begun are admitted.
 func TestReserve(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	mustAppend(t, s, event("x"))
 	s.Short(fmt.Errorf("full: %w", store.ErrNoSpace))

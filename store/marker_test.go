@@ -48,6 +48,7 @@ func putRaw(t *testing.T, path string, b []byte) {
 // Rewritten is a file where the flag is set, where the marker is of another
 // boot, and where it can't be read; else the tail is looked at alone.
 func TestMarkerRule(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	s := open(t, path)
 	ours := markerOf(t, path)
@@ -140,6 +141,7 @@ func TestMarkerRule(t *testing.T) {
 // Refusals that nobody could record reach the next start over a latch, a crash
 // and a clean close.
 func TestUnavailableIsCarried(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	s := open(t, path)
 	s.KeepUnavailable(5)
@@ -172,6 +174,7 @@ func TestUnavailableIsCarried(t *testing.T) {
 // A rewrite that can't be finished leaves the old file, and the marker that
 // asks for it.
 func TestRewriteRefused(t *testing.T) {
+	t.Parallel()
 	path := filled(t)
 	ask := func() { putRaw(t, path, []byte("nonsense")) }
 	ask()
@@ -222,6 +225,7 @@ func TestRewriteRefused(t *testing.T) {
 // Who starts while another rewrites is refused, also when they hold a
 // descriptor of the old file by then.
 func TestStartDuringRewrite(t *testing.T) {
+	t.Parallel()
 	path := filled(t)
 	putRaw(t, path, []byte("nonsense"))
 	tries := 0
@@ -245,6 +249,7 @@ func TestStartDuringRewrite(t *testing.T) {
 
 // One damaged meta page is forgiven where a crash explains it, and only there.
 func TestDamagedMetaAfterCrash(t *testing.T) {
+	t.Parallel()
 	for i := range 2 {
 		path := filled(t)
 		b := bytesOf(t, path)
@@ -273,6 +278,7 @@ func TestDamagedMetaAfterCrash(t *testing.T) {
 // A file that ends before what was acknowledged is not taken up: it would
 // become another history. It stays as it is.
 func TestFileBehindItsMarker(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	s := open(t, path)
 	old := bytesOf(t, path)

@@ -65,6 +65,7 @@ func child(t *testing.T, what, ledger string) *exec.Cmd {
 // Absent, empty and unreadable are three things, and each has its own words.
 // None is changed, and nothing is made.
 func TestSixMessages(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	put := func(name string, b []byte) string {
 		path := filepath.Join(dir, name)
@@ -109,6 +110,7 @@ func TestSixMessages(t *testing.T) {
 
 // A file that may not be read says so, in the words of the system.
 func TestNoPermission(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "docket")
 	if err != nil {
 		t.Fatal(err)
@@ -158,6 +160,7 @@ func TestNoPermission(t *testing.T) {
 
 // Links are refused, and what one points at is neither made nor changed.
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	link := path + ".link"
 	if err := os.Symlink(path, link); err != nil {
@@ -196,6 +199,7 @@ func TestLinks(t *testing.T) {
 // A second writer is refused, in this process and in another, with the name of
 // the first.
 func TestSecondWriter(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	s := open(t, path)
 	holder := fmt.Sprintf("process %d", os.Getpid())
@@ -246,6 +250,7 @@ func TestSecondWriter(t *testing.T) {
 
 // However many start at once, one opens the ledger.
 func TestStartersAtOnce(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	for range 20 {
 		var wg sync.WaitGroup
@@ -282,6 +287,7 @@ func TestStartersAtOnce(t *testing.T) {
 
 // Init makes a ledger whole or not at all, and replaces nothing.
 func TestInit(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	unchanged(t, path, func() {
 		if _, err := store.Init(t.Context(), path, store.InitOptions{CreatedBy: "x"}); !errors.Is(err, fs.ErrExist) {
@@ -368,6 +374,7 @@ func filled(t *testing.T) string {
 
 // A damaged file is refused, with nothing changed, and its lock is free again.
 func TestDamagedFileIsRefused(t *testing.T) {
+	t.Parallel()
 	events := func(tx *bbolt.Tx) *bbolt.Bucket { return tx.Bucket([]byte(chain.BucketEvents)) }
 	flip := func(tx *bbolt.Tx, seq uint64, at int) error {
 		v := bytes.Clone(events(tx).Get(chain.SeqKey(seq)))
@@ -419,6 +426,7 @@ func TestDamagedFileIsRefused(t *testing.T) {
 // Pages that were lost or cut are noticed before bbolt maps them, or its panic
 // is an error; the lock is free again, and no byte has changed.
 func TestDamagedPages(t *testing.T) {
+	t.Parallel()
 	path := filled(t)
 	whole := bytesOf(t, path)
 	pages := 0
@@ -483,6 +491,7 @@ func TestDamagedPages(t *testing.T) {
 
 // A database of somebody else is no ledger.
 func TestForeignDatabase(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{4096, store.PageSize} {
 		path := filepath.Join(t.TempDir(), "other.db")
 		db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: size})

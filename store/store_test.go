@@ -2,9 +2,12 @@ package store_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,11 +16,14 @@ import (
 
 	"github.com/docket-audit/docket/chain"
 	"github.com/docket-audit/docket/store"
+	"github.com/docket-audit/docket/store/storetest"
+	"github.com/docket-audit/docket/verify"
 )
 
 // Any mix of parallel appends gives one contiguous chain, and the number of
 // events is the highest number.
 func TestParallelAppendsGiveOneChain(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	var wg sync.WaitGroup
 	var appended atomic.Uint64
@@ -53,6 +59,7 @@ func TestParallelAppendsGiveOneChain(t *testing.T) {
 
 // The events of one AppendAll are consecutive, and of one commit.
 func TestAppendAllIsWhole(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	var wg sync.WaitGroup
 	for range 16 {
@@ -89,6 +96,7 @@ func TestAppendAllIsWhole(t *testing.T) {
 
 // A batch larger than a group is still one commit.
 func TestLargeBatch(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	f := s.Interpose(false, nil)
 	r, err := s.AppendAll(t.Context(), slices.Repeat([]store.Draft{event("x")}, 3*store.MaxGroupEvents))
@@ -103,6 +111,7 @@ func TestLargeBatch(t *testing.T) {
 // An append is durable when it returns: what a reader sees then is in the
 // file, and no number is given out whose predecessor is not.
 func TestAppendReturnsDurable(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	f := s.Interpose(true, nil)
 	done := make(chan store.Receipt)
@@ -134,6 +143,7 @@ func TestAppendReturnsDurable(t *testing.T) {
 // What somebody adds from inside the writer's own path has the next number and
 // doesn't deadlock, and reading there neither.
 func TestAppendFromInsideTheWriter(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	mustAppend(t, s, event("before"))
 	var wg sync.WaitGroup
@@ -178,6 +188,7 @@ func TestAppendFromInsideTheWriter(t *testing.T) {
 // A decision that ends in an error leaves nothing, and what it added can be
 // added again.
 func TestSequenceRefused(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	p, err := store.Prepare(event("x"))
 	if err != nil {
@@ -233,6 +244,7 @@ func TestSequenceRefused(t *testing.T) {
 // A header that a decision changed is judged again: an ill-formed event would
 // stay in the chain for ever.
 func TestChangedHeaderIsJudged(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	for name, change := range map[string]func(*chain.Header){
 		"type":   func(h *chain.Header) { h.Type = "nonsense" },
@@ -286,6 +298,7 @@ func TestChangedHeaderIsJudged(t *testing.T) {
 // Two ledgers share nothing: one that waits for its disk doesn't hold up the
 // other, in one folder too.
 func TestTwoLedgersDoNotContend(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	makeLedger(t, dir+"/a.db")
 	makeLedger(t, dir+"/b.db")
@@ -314,6 +327,7 @@ func TestTwoLedgersDoNotContend(t *testing.T) {
 // The same calls made by 1 and by 64 goroutines give the same totals and the
 // same rows.
 func TestSameCallsSameRows(t *testing.T) {
+	t.Parallel()
 	rows := func(workers int) (list []string, totals string) {
 		s := opened(t)
 		runCalls(t, s, workers, 200)
@@ -405,6 +419,7 @@ func recordCall(ctx context.Context, s *store.Store, i int) error {
 // Appends are linearizable: one that began after another had returned has the
 // greater number, and numbers are given out once.
 func TestAppendsAreLinearizable(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	type op struct {
 		began, ended time.Time
@@ -451,6 +466,7 @@ func TestAppendsAreLinearizable(t *testing.T) {
 
 // Groups: whoever comes while a commit runs shares the next one.
 func TestGroupCommit(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	f := s.Interpose(true, nil)
 	var wg sync.WaitGroup
@@ -486,6 +502,7 @@ func TestGroupCommit(t *testing.T) {
 // Whoever gives up waiting learns that the outcome is unknown, and the event
 // is kept all the same.
 func TestGivingUpTheWait(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	f := s.Interpose(true, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -514,6 +531,7 @@ func TestGivingUpTheWait(t *testing.T) {
 
 // What was acknowledged when Close came is there, what was refused is not.
 func TestCloseUnderLoad(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	s := open(t, path)
 	var wg sync.WaitGroup
@@ -558,6 +576,7 @@ func TestCloseUnderLoad(t *testing.T) {
 }
 
 func TestUseAfterClose(t *testing.T) {
+	t.Parallel()
 	s := open(t, newLedger(t))
 	mustAppend(t, s, event("x"))
 	tailing := make(chan error)
@@ -596,6 +615,7 @@ func TestUseAfterClose(t *testing.T) {
 
 // The bytes that leave a transaction are the reader's own.
 func TestReadMemoryIsOwned(t *testing.T) {
+	t.Parallel()
 	s := open(t, newLedger(t))
 	for i := range 50 {
 		mustAppend(t, s, event("%d", i))
@@ -622,6 +642,7 @@ func TestReadMemoryIsOwned(t *testing.T) {
 }
 
 func TestReadBounds(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	for i := range 9 {
 		mustAppend(t, s, event("%d", i))
@@ -651,6 +672,7 @@ func TestReadBounds(t *testing.T) {
 
 // Tail gives every event once, in order, while others append.
 func TestTail(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	var wg sync.WaitGroup
 	stop := errors.New("enough")
@@ -689,6 +711,7 @@ func TestTail(t *testing.T) {
 
 // What makes a commit durable can't be switched off.
 func TestSyncsAreOn(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	db := s.DB()
 	if db.NoSync || db.NoGrowSync || db.NoFreelistSync {
@@ -701,6 +724,7 @@ func TestSyncsAreOn(t *testing.T) {
 
 // Numbers end before they could wrap.
 func TestNumbersEnd(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	s.SetNext(chain.MaxInt - store.MaxSequence + 1)
 	called := false
@@ -715,6 +739,7 @@ func TestNumbersEnd(t *testing.T) {
 // The clock is recorded as read, whatever it reads; what the format can't
 // spell is refused.
 func TestClock(t *testing.T) {
+	t.Parallel()
 	path := newLedger(t)
 	var now atomic.Pointer[time.Time]
 	set := func(v time.Time) { now.Store(&v) }
@@ -746,6 +771,7 @@ func TestClock(t *testing.T) {
 // A snapshot under load is a ledger of its own, and knows nothing that the
 // ledger could still lose.
 func TestSnapshotUnderLoad(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -773,4 +799,42 @@ func TestSnapshotUnderLoad(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+}
+
+// A ledger of each version that was ever written can be gone on with: its
+// events stay as they are, and what is derived from them fits.
+func TestStoredLedgers(t *testing.T) {
+	t.Parallel()
+	f, err := os.Open("../migrations/testdata/v1.db.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := t.TempDir() + "/ledger.db"
+	if err := writeFile(path, b); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Check(t, path, verify.Intact)
+	s := storetest.Reopen(t, path)
+	if got := s.Head(); got.Seq != 19 || got.Hash.String() != "68ca52a4e0835d298db5606e9a74163e5f4ffb82c150db08f9d87b3f4e966b14" {
+		t.Errorf("head %d %s", got.Seq, got.Hash)
+	}
+	if r := mustAppend(t, s.Store, keyed("key", "x")); !r.Replayed || r.Seq != 7 {
+		t.Errorf("a stored key gives %+v", r)
+	}
+	if calls, err := s.OpenCalls(); err != nil || len(calls) != 1 || calls[0].Seq != 19 {
+		t.Errorf("open calls %v, %v", calls, err)
+	}
+	if total, err := s.Total(chain.ScopeLedger); err != nil || total.Calls != 6 || total.Cost.String() != "0.0005775" {
+		t.Errorf("totals %+v, %v", total, err)
+	}
+	mustAppend(t, s.Store, event("x"))
 }
