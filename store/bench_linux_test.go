@@ -35,7 +35,7 @@ func BenchmarkAppend(b *testing.B) {
 func benchAppend(b *testing.B, size, n int) {
 	path := newLedger(b)
 	s := open(b, path)
-	defer s.Close()
+	commits := s.Interpose(false, nil)
 	d := draftOf(b, size)
 	floor := newFloor(b, size)
 	defer floor.close()
@@ -70,6 +70,10 @@ func benchAppend(b *testing.B, size, n int) {
 	b.ReportMetric(rate, "events/s")
 	b.ReportMetric(floorRate, "floor/s")
 	b.ReportMetric(rate/floorRate, "of-floor")
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(events)/float64(commits.Commits), "events/commit")
 	b.ReportMetric(0, "ns/op")
 }
 

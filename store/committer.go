@@ -78,9 +78,6 @@ func (s *Store) gather() {
 func (s *Store) commit(g *group) (head chain.Head, err error) {
 	var c *change
 	err = s.back.view(func(r reader) (err error) {
-		if err := s.reserve.keep(r.used()); err != nil {
-			return err
-		}
 		c, head, err = g.link(r)
 		return err
 	})
@@ -93,7 +90,7 @@ func (s *Store) commit(g *group) (head chain.Head, err error) {
 	if err != nil {
 		return head, s.describe(err)
 	}
-	return head, checkIdentity(s.file, s.path)
+	return head, errors.Join(checkIdentity(s.file, s.path), s.reserve.ask())
 }
 
 // readBack makes sure that the storage shows what was just written to it: one

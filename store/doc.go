@@ -47,9 +47,9 @@
 //
 // # Space
 //
-// Some blocks of the file are allocated ahead. When the disk has no more, Append
-// and Sequence refuse with ErrNoSpace, with nothing written and nothing latched,
-// and SequenceClosing still admits events that end what has begun.
+// Some room on the disk is kept. When it has no more than that, Append and
+// Sequence refuse with ErrNoSpace, with nothing written and nothing latched, and
+// SequenceClosing still admits events that end what has begun.
 //
 // # What it leaves to others
 //

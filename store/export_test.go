@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"time"
 
 	"go.etcd.io/bbolt"
 )
@@ -23,11 +24,11 @@ func (s *Store) InHand() int {
 	return len(s.inHand)
 }
 
-// Short makes the reserve refuse with err, nil for the end of that.
-func (s *Store) Short(err error) {
+// Short makes the reserve believe that the disk is full.
+func (s *Store) Short() {
 	s.reserve.mu.Lock()
 	defer s.reserve.mu.Unlock()
-	s.reserve.short = err
+	s.reserve.free, s.reserve.asked = 17, time.Now().Add(time.Hour)
 }
 
 // MarkerPath is where the marker of a ledger lies.

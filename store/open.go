@@ -82,12 +82,12 @@ func (s *Store) start(ctx context.Context, boot string) error {
 			return err
 		}
 	}
-	fix, used, err := s.examine()
+	fix, err := s.examine()
 	if err != nil {
 		return err
 	}
 	s.reserve = &reserve{file: s.file, path: s.path}
-	if err := errors.Join(s.reserve.keep(used), s.reserve.admits()); err != nil {
+	if err := errors.Join(s.reserve.ask(), s.reserve.admits()); err != nil {
 		return err
 	}
 	s.unclean, s.leftUnavailable = left.unclean, left.unavailable
@@ -127,11 +127,9 @@ func (s *Store) reaches(seq uint64) error {
 }
 
 // examine reads what a writer has to know and checks the tail. It returns what
-// has to be rebuilt of what is derived, nil for nothing, and how many bytes of
-// the file are in use.
-func (s *Store) examine() (fix *change, used int64, err error) {
+// has to be rebuilt of what is derived, nil for nothing.
+func (s *Store) examine() (fix *change, err error) {
 	err = s.back.view(func(r reader) error {
-		used = r.used()
 		if s.ledger, err = ledgerID(r); err != nil {
 			return err
 		}
@@ -147,7 +145,7 @@ func (s *Store) examine() (fix *change, used int64, err error) {
 		fix, err = rebuild(r, seq)
 		return err
 	})
-	return fix, used, err
+	return fix, err
 }
 
 // begin writes what was rebuilt, under the marker like every write, and takes

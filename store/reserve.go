@@ -1,92 +1,70 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"time"
 )
 
-// reserveBytes is kept free, in blocks of the ledger file that are allocated
-// and not yet used: some commits' worth of pages, most of which bbolt takes
-// from what it freed before. reserveChunk is allocated at once where the disk
-// has it, so that the disk is asked seldom.
-const (
-	reserveBytes = 16 * PageSize
-	reserveChunk = 256 * PageSize
-)
+// reserveBytes of the disk are kept for events that end what has begun: some
+// commits' worth of pages, most of which bbolt takes from what it freed before.
+const reserveBytes = 16 * PageSize
 
 // reserveRetry is how long a refusal for want of space stands before the disk
 // is asked again.
 const reserveRetry = time.Second
 
-// errNoAllocate tells that the file system can't set blocks aside.
-var errNoAllocate = errors.New("file system can't allocate ahead")
-
-// reserve sets space aside for the events that end what others have begun. A
-// commit that meets a full disk latches the ledger, and then nothing more can
-// be written; so ordinary events are refused, with nothing written and nothing
-// latched, while the reserve is still whole.
+// reserve keeps space for the events that end what others have begun. A commit
+// that meets a full disk latches the ledger, and then nothing more can be
+// written; so ordinary events are refused, with nothing written and nothing
+// latched, while there is still some room. It is room on the disk and not in
+// the file: blocks that are allocated ahead make each sync slower.
 type reserve struct {
 	file *os.File
 	path string
 
 	mu    sync.Mutex
-	used  int64 // bytes of the file that the database uses
-	kept  int64 // blocks of the file are allocated up to here
-	short error // why ordinary events are refused; nil while they are not
+	free  int64 // what the disk had when it was asked
+	taken int64 // what was admitted since
 	asked time.Time
 }
 
-// keep makes sure of the reserve behind the used bytes. It returns an error
-// only where the storage failed; want of space shows in admits.
-func (r *reserve) keep(used int64) error {
+// ask asks the disk how much is free.
+func (r *reserve) ask() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.used = used
-	if r.short == nil && r.kept-used >= reserveBytes {
-		return nil
+	return r.askLocked()
+}
+
+func (r *reserve) askLocked() error {
+	free, err := freeBytes(r.file)
+	if err != nil {
+		return err
 	}
-	return r.ask()
+	r.free, r.taken, r.asked = int64(min(free, 1<<62)), 0, time.Now()
+	return nil
+}
+
+// take counts bytes that were admitted.
+func (r *reserve) take(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taken += int64(n)
 }
 
 // admits says why an ordinary event has no room.
 func (r *reserve) admits() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.short != nil && time.Since(r.asked) >= reserveRetry {
-		if err := r.ask(); err != nil {
+	if r.free-r.taken < reserveBytes && time.Since(r.asked) >= reserveRetry {
+		if err := r.askLocked(); err != nil {
 			return err
 		}
 	}
-	return r.short
-}
-
-// ask asks the disk for the reserve. The caller holds mu.
-func (r *reserve) ask() error {
-	r.asked = time.Now()
-	var err error
-	for _, n := range []int64{reserveChunk, reserveBytes} {
-		if err = allocate(r.file, r.used, n); err == nil {
-			r.kept, r.short = r.used+n, nil
-			return nil
-		}
-		if !isFull(err) {
-			break
-		}
-	}
-	free, freeErr := freeBytes(r.file)
-	if freeErr != nil {
-		return errors.Join(err, freeErr)
-	}
-	switch {
-	case errors.Is(err, errNoAllocate) && free >= reserveBytes:
-		r.short = nil
-		return nil
-	case errors.Is(err, errNoAllocate) || isFull(err):
-		r.short = fmt.Errorf("%s: %d bytes free there, and %d are kept for the events that end what has begun: make room: %w", r.path, free, reserveBytes, ErrNoSpace)
+	if r.free-r.taken >= reserveBytes {
 		return nil
 	}
-	return fmt.Errorf("allocate space for %s: %w", r.path, err)
+	return fmt.Errorf("%s: %d bytes free there, and %d are kept for the events that end what has begun: make room: %w",
+		r.path, r.free, reserveBytes, ErrNoSpace)
 }

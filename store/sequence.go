@@ -228,6 +228,7 @@ func (s *Store) enqueue(events []*Prepared) *Ticket {
 		}
 	}
 	s.next += uint64(len(events))
+	s.reserve.take(size)
 
 	s.queueMu.Lock()
 	defer s.queueMu.Unlock()
