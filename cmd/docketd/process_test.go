@@ -234,12 +234,12 @@ func TestSecondSignal(t *testing.T) {
 // answer sends body and, when answered is closed, bytes that nobody asked for
 // on the idle connection. surplusSeen is closed when the other side has closed
 // the connection for them.
-func answer(t *testing.T, w http.ResponseWriter, body string) (answered, surplusSeen chan struct{}) {
-	answered, surplusSeen = make(chan struct{}), make(chan struct{})
+func answer(t *testing.T, w http.ResponseWriter, answered, surplusSeen chan struct{}, body string) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		t.Error(err)
-		return answered, surplusSeen
+		close(surplusSeen)
+		return
 	}
 	fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	go func() {
@@ -249,16 +249,15 @@ func answer(t *testing.T, w http.ResponseWriter, body string) (answered, surplus
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nX: canary-surplus\r\n\r\n")
 		io.Copy(io.Discard, conn)
 	}()
-	return answered, surplusSeen
 }
 
 func TestBoundaryIsServed(t *testing.T) {
-	var answered, surplusSeen chan struct{}
+	answered, surplusSeen := make(chan struct{}), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer canary-key" {
 			t.Errorf("%s %s reached the upstream", r.Method, r.URL.Path)
 		}
-		answered, surplusSeen = answer(t, w, `{"id":"x","object":"chat.completion","model":"some-model","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`)
+		answer(t, w, answered, surplusSeen, `{"id":"x","object":"chat.completion","model":"some-model","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`)
 	}))
 	defer upstream.Close()
 	dir := t.TempDir()
