@@ -18,6 +18,14 @@ import (
 // TestManyMutations is TestMutations with ten times as many.
 func TestManyMutations(t *testing.T) { mutations(t, 20_000) }
 
+// TestLongSweeps changes and cuts an export with every kind of event, and
+// receipts, at every byte.
+func TestLongSweeps(t *testing.T) {
+	flips(t, small(t), 1, 0, 0)
+	receiptFlips(t, 1)
+	prefixes(t, 1)
+}
+
 // TestFlatMemory verifies exports of 100,000 and of 3,000,000 events in a
 // process of their own each, and compares their peaks.
 func TestFlatMemory(t *testing.T) {
