@@ -101,10 +101,10 @@ func crashStep(t *testing.T, s *store.Store, i int, random *rand.Rand) {
 			Usage: map[string]uint64{"input": 7}, Prices: map[string]chain.Decimal{"input": price}, Cost: &cost,
 		}}, 200)
 	case 2:
-		add(chain.Header{Type: "tool.call", Run: run, Key: fmt.Sprint("k", i)}, random.IntN(40_000))
+		add(chain.Header{Type: "tool.call", Run: run, Key: fmt.Sprint("k", i)}, random.IntN(20_000))
 	case 3:
-		for range random.IntN(30) + 1 {
-			add(chain.Header{Type: "tool.call", Run: run}, random.IntN(2000))
+		for range random.IntN(12) + 1 {
+			add(chain.Header{Type: "tool.call", Run: run}, random.IntN(900))
 		}
 	case 4:
 		add(chain.Header{Type: "note.taken", Key: fmt.Sprint("k", i)}, 0)
@@ -188,15 +188,11 @@ func TestPowerCut(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	commits, most := 50, 24
-	if testing.Short() {
-		commits, most = 20, 8
-	}
-	image, traces, events := crashRun(t, commits, random)
+	image, traces, events := crashRun(t, crashCommits, random)
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	judged := 0
 	for i, c := range traces {
-		c.images(image, most, random, func(what string, image []byte) {
+		c.images(image, crashSubsets, random, func(what string, image []byte) {
 			judged++
 			if t.Failed() {
 				return
@@ -209,7 +205,7 @@ func TestPowerCut(t *testing.T) {
 		image = c.after(image)
 	}
 	t.Logf("%d images of %d commits", judged, len(traces))
-	if judged < 10*commits {
+	if judged < 10*crashCommits {
 		t.Errorf("only %d images", judged)
 	}
 }
