@@ -24,7 +24,8 @@ endif
 FUZZ_TIME ?= 20s
 FUZZ := $(GO) run ./test/fuzzall
 
-check: test ## test, and static analysis, other platforms, and each fuzz target for $(FUZZ_TIME)
+check: test ## test, sweeps that the race detector shortens, static analysis, other platforms, each fuzz target
+	CGO_ENABLED=0 $(GO) test ./internal/boundary ./verify ./store ./chain
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	GOOS=darwin $(GO) vet ./...
 	@if GOARCH=386 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/docketd 2>/dev/null; then echo "a 32-bit build must be refused"; exit 1; fi
