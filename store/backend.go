@@ -18,11 +18,13 @@ type backend interface {
 	// view runs fn on one consistent state, which holds every change whose
 	// commit has returned nil, and perhaps one that is being committed.
 	view(fn func(reader) error) error
-	// commit makes c durable: whole, or not at all. When it returns nil,
-	// the change survives a power loss. An error that is errSequence tells
-	// that nothing was written; after any other, whether the change was
-	// kept is unknown.
-	commit(c *change) error
+	// commit is one transaction: it runs build on the state that the
+	// transaction follows on, where events are numbered, linked and hashed,
+	// and makes what build returns durable, whole, or not at all. When it
+	// returns nil, the change survives a power loss. An error of build, and
+	// one that is errSequence, tell that nothing was written; after any
+	// other, whether the change was kept is unknown.
+	commit(build func(reader) (*change, error)) error
 	// snapshot writes one consistent state to w, as a file of its own that
 	// the same kind of backend opens, and returns the head that it holds.
 	snapshot(w io.Writer) (chain.Head, error)

@@ -77,14 +77,19 @@ func (b *boltFile) view(fn func(reader) error) error {
 
 // commit is one transaction: two syncs of the file, of its data and then of
 // the meta page that makes them count.
-func (b *boltFile) commit(c *change) error {
+func (b *boltFile) commit(build func(reader) (*change, error)) error {
 	b.panicked = true
-	err := guard(func() error {
-		err := b.db.Update(func(tx *bbolt.Tx) error { return applyTo(tx, c) })
+	return guard(func() error {
+		err := b.db.Update(func(tx *bbolt.Tx) error {
+			c, err := build(boltReader{tx})
+			if err != nil {
+				return err
+			}
+			return applyTo(tx, c)
+		})
 		b.panicked = false
 		return err
 	})
-	return err
 }
 
 // applyTo puts c into tx.

@@ -76,14 +76,10 @@ func (s *Store) gather() {
 
 // commit is the one place where events become durable.
 func (s *Store) commit(g *group) (head chain.Head, err error) {
-	var c *change
-	err = s.back.view(func(r reader) (err error) {
+	err = s.back.commit(func(r reader) (c *change, err error) {
 		c, head, err = g.link(r)
-		return err
+		return c, err
 	})
-	if err == nil {
-		err = s.back.commit(c)
-	}
 	if err == nil {
 		err = s.readBack(head)
 	}

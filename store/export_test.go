@@ -79,7 +79,7 @@ func (f *Faulty) Let(n int) {
 	}
 }
 
-func (f *Faulty) commit(c *change) error {
+func (f *Faulty) commit(build func(reader) (*change, error)) error {
 	f.Commits++
 	if f.gate != nil {
 		f.Entered <- struct{}{}
@@ -88,11 +88,11 @@ func (f *Faulty) commit(c *change) error {
 	fault, ok := f.faults[f.Commits]
 	if !ok {
 		f.Writes++
-		return f.backend.commit(c)
+		return f.backend.commit(build)
 	}
 	if fault.Kept {
 		f.Writes++
-		if err := f.backend.commit(c); err != nil {
+		if err := f.backend.commit(build); err != nil {
 			return err
 		}
 	}

@@ -89,14 +89,10 @@ func fillNew(path string, f *os.File, p *Prepared) error {
 	if err = b.layOut(); err == nil {
 		g := newGroup()
 		g.events = []*Prepared{p}
-		var c *change
-		err = b.view(func(r reader) (err error) {
-			c, _, err = g.link(r)
-			return err
+		err = b.commit(func(r reader) (*change, error) {
+			c, _, err := g.link(r)
+			return c, err
 		})
-		if err == nil {
-			err = b.commit(c)
-		}
 	}
 	if err == nil {
 		err = f.Sync()

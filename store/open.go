@@ -152,7 +152,7 @@ func (s *Store) examine() (fix *change, err error) {
 // the head up.
 func (s *Store) begin(fix *change) error {
 	if fix != nil {
-		if err := s.back.commit(fix); err != nil {
+		if err := s.back.commit(func(reader) (*change, error) { return fix, nil }); err != nil {
 			return err
 		}
 	}
@@ -161,6 +161,35 @@ func (s *Store) begin(fix *change) error {
 		s.next = s.head.Seq + 1
 		return err
 	})
+}
+
+// Close stops appends, makes durable what has a number, and closes the file.
+// After a latch it closes the file and leaves the marker for the next start.
+// Closing again waits for the first Close and returns the same.
+func (s *Store) Close() error {
+	s.seqMu.Lock()
+	first := !s.closing
+	s.closing = true
+	s.seqMu.Unlock()
+	if !first {
+		<-s.closed
+		return s.closeErr
+	}
+	defer close(s.closed)
+	s.queueMu.Lock()
+	s.stop = true
+	s.wake.Signal()
+	s.queueMu.Unlock()
+	<-s.committerDone
+	s.publish(func() { s.ended = true })
+
+	s.closeErr = s.back.close()
+	if s.closeErr != nil || s.Err() != nil {
+		s.closeErr = errors.Join(s.closeErr, s.marker.leave())
+	} else {
+		s.closeErr = s.marker.clear()
+	}
+	return s.closeErr
 }
 
 // abandon closes what a failed start has opened.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/docket-audit/docket/chain"
@@ -354,33 +353,4 @@ func conflict(seq uint64, key string, differs error) error {
 		return nil
 	}
 	return fmt.Errorf("key %s stands at event %d: %w: %w", key, seq, ErrKeyConflict, differs)
-}
-
-// Close stops appends, makes durable what has a number, and closes the file.
-// After a latch it closes the file and leaves the marker for the next start.
-// Closing again waits for the first Close and returns the same.
-func (s *Store) Close() error {
-	s.seqMu.Lock()
-	first := !s.closing
-	s.closing = true
-	s.seqMu.Unlock()
-	if !first {
-		<-s.closed
-		return s.closeErr
-	}
-	defer close(s.closed)
-	s.queueMu.Lock()
-	s.stop = true
-	s.wake.Signal()
-	s.queueMu.Unlock()
-	<-s.committerDone
-	s.publish(func() { s.ended = true })
-
-	s.closeErr = s.back.close()
-	if s.closeErr != nil || s.Err() != nil {
-		s.closeErr = errors.Join(s.closeErr, s.marker.leave())
-	} else {
-		s.closeErr = s.marker.clear()
-	}
-	return s.closeErr
 }
