@@ -12,6 +12,7 @@ import (
 	"github.com/docket-audit/docket/chain"
 	"github.com/docket-audit/docket/migrations"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 )
 
@@ -69,7 +70,7 @@ func (b *boltFile) view(fn func(reader) error) error {
 	err := guard(func() error {
 		return b.db.View(func(tx *bbolt.Tx) error { return fn(boltReader{tx}) })
 	})
-	if errors.Is(err, bbolt.ErrDatabaseNotOpen) {
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 		return ErrClosed
 	}
 	return err
@@ -166,7 +167,7 @@ func (b *boltFile) snapshot(w io.Writer) (head chain.Head, err error) {
 			return err
 		})
 	})
-	if errors.Is(err, bbolt.ErrDatabaseNotOpen) {
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 		err = ErrClosed
 	}
 	return head, err

@@ -49,6 +49,7 @@ var ErrInjected = errors.New("injected")
 type Fault struct {
 	Kept  bool // the change was made durable all the same
 	Panic bool
+	Lie   bool // nothing was written, and no error says so
 }
 
 // Faulty stands between a store and its backend. It is put there before the
@@ -95,6 +96,12 @@ func (f *Faulty) commit(build func(reader) (*change, error)) error {
 		if err := f.backend.commit(build); err != nil {
 			return err
 		}
+	}
+	if fault.Lie {
+		return f.backend.view(func(r reader) error {
+			_, err := build(r)
+			return err
+		})
 	}
 	if fault.Panic {
 		return guard(func() error { panic(ErrInjected) })

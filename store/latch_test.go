@@ -256,3 +256,17 @@ func TestReserve(t *testing.T) {
 		t.Error(r)
 	}
 }
+
+// A storage that claims a write which it did not make is noticed before the
+// answer.
+func TestLostWrite(t *testing.T) {
+	t.Parallel()
+	s := open(t, newLedger(t))
+	s.Interpose(false, map[int]store.Fault{2: {Lie: true}})
+	mustAppend(t, s, event("x"))
+	_, err := s.Append(t.Context(), event("y"))
+	if !errors.Is(err, store.ErrOutcomeUnknown) || !errors.Is(err, store.ErrLatched) || !strings.Contains(err.Error(), "lost a write") {
+		t.Error(err)
+	}
+	mustClose(t, s)
+}
