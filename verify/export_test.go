@@ -10,8 +10,12 @@ func SetMaxStretches(t testing.TB, n int) {
 	t.Cleanup(func() { maxStretches = old })
 }
 
-// MaxKeptBody is the size of bodies above which they are read again.
-const MaxKeptBody = maxKeptBody
+// SetMaxKeptBody lowers the size of bodies above which they are read again.
+func SetMaxKeptBody(t testing.TB, n int) {
+	old := maxKeptBody
+	maxKeptBody = n
+	t.Cleanup(func() { maxKeptBody = old })
+}
 
 // MaxFaults is how many faults a report lists.
 const MaxFaults = maxFaults

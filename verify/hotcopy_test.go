@@ -18,7 +18,7 @@ import (
 func TestHotCopies(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	l := newLedger(t, 40)
-	writeDB(t, path, 16384, 100, l.take(3000))
+	writeDB(t, path, 16384, 100, l.take(1000))
 	db, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, PageSize: 16384})
 	if err != nil {
 		t.Fatal(err)
@@ -40,14 +40,14 @@ func TestHotCopies(t *testing.T) {
 		}
 	}()
 	counts := map[verify.Verdict]int{}
-	for range 25 {
+	for range 20 {
 		b := hotCopy(t, path)
 		r := verifyBytes(t, b, verify.Options{})
 		counts[r.Verdict]++
 		if r.Verdict != verify.Torn && r.Verdict != verify.Intact {
 			t.Errorf("a copy is %s: %v", r.Verdict, r.Deciding())
 		}
-		if r.Verdict == verify.Intact && r.Events < 3000 {
+		if r.Verdict == verify.Intact && r.Events < 1000 {
 			t.Errorf("a copy is intact with %d events", r.Events)
 		}
 	}

@@ -8,14 +8,13 @@ import (
 	"github.com/docket-audit/docket/chain"
 )
 
-const (
-	// maxKeptBody is how much of an event's bodies is kept until the event
-	// comes, whose salts the hash begins with. Larger ones are read again.
-	maxKeptBody = 8 << 20
-	// maxBodies bounds the bodies of one event: a header of 64 KiB can't
-	// commit to as many.
-	maxBodies = 1024
-)
+// maxKeptBody is how much of an event's bodies is kept until the event comes,
+// whose salts the hash begins with. Larger ones are read again. Tests lower it.
+var maxKeptBody = 8 << 20
+
+// maxBodies bounds the bodies of one event: a header of 64 KiB can't commit to
+// as many.
+const maxBodies = 1024
 
 // bodies gathers the body lines in front of an event.
 type bodies struct {

@@ -25,16 +25,16 @@ import (
 // that needs many windows: the first fault is the lowest number that comes
 // late, every other event is found, and nothing is missing.
 func TestShuffled(t *testing.T) {
-	all := lines(export(t, 6, 400))
+	all := lines(export(t, 6, 200))
 	rnd := rand.New(rand.NewPCG(6, 6))
 	for _, window := range []int{1 << 18, 50, 7} {
 		verify.SetMaxStretches(t, window)
-		for range 5 {
+		for range 2 {
 			mixed := slices.Clone(all)
-			rnd.Shuffle(400, func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+			rnd.Shuffle(200, func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 			b := bytes.Join(mixed, nil)
 			first, highest := uint64(0), uint64(0)
-			for _, l := range mixed[:400] {
+			for _, l := range mixed[:200] {
 				n := numberOf(t, l)
 				if n < highest && (first == 0 || n < first) {
 					first = n
@@ -43,7 +43,7 @@ func TestShuffled(t *testing.T) {
 			}
 			r := verifyBytes(t, b, verify.Options{})
 			want(t, r, verify.Reordered, first)
-			if r.Events != 400 || r.Root == nil || r.Checks["link"].Result != verify.Pass || r.Checks["header_hash"].Result != verify.Pass {
+			if r.Events != 200 || r.Root == nil || r.Checks["link"].Result != verify.Pass || r.Checks["header_hash"].Result != verify.Pass {
 				t.Errorf("window %d: %d events, root %v, checks %v", window, r.Events, r.Root, r.Checks)
 			}
 			want(t, verifyBytes(t, compress(t, b), verify.Options{}), verify.Reordered, first)
@@ -170,15 +170,15 @@ func TestOldCheckpoints(t *testing.T) {
 	for _, lag := range []int{1, 2400} {
 		for _, workers := range []int{1, 2} {
 			o := verify.Options{Workers: workers}
-			good := lagged(t, 10_000, lag*4, false)
+			good := lagged(t, 6_000, lag*2, false)
 			r := verifyBytes(t, good, o)
 			want(t, r, verify.Intact, 0)
 			if r.Checks["checkpoint_signatures"].Result != verify.Pass {
 				t.Errorf("checks %v", r.Checks)
 			}
-			bad := verifyBytes(t, lagged(t, 10_000, lag*4, true), o)
+			bad := verifyBytes(t, lagged(t, 6_000, lag*2, true), o)
 			if d := bad.Deciding(); d == nil || d.Verdict != verify.Forked {
-				t.Errorf("lag %d: %v", lag*4, d)
+				t.Errorf("lag %d: %v", lag*2, d)
 			}
 			want(t, verifyBytes(t, compress(t, good), o), verify.Intact, 0)
 		}
@@ -210,16 +210,17 @@ func withBody(t testing.TB, body []byte, change func(lines [][]byte) [][]byte) [
 // TestLargeBody carries a body that is too large to be kept, as a file and in
 // a compressed stream, which has to be read again.
 func TestLargeBody(t *testing.T) {
-	body := bytes.Repeat([]byte("0123456789abcdef"), (verify.MaxKeptBody+3<<20)/16)
+	verify.SetMaxKeptBody(t, 1<<20)
+	body := bytes.Repeat([]byte("0123456789abcdef"), 3<<20/16)
 	same := func(l [][]byte) [][]byte { return l }
 	edited := func(l [][]byte) [][]byte {
-		l[4] = bytes.Replace(l[4], []byte(base64.StdEncoding.EncodeToString(body[:12])), []byte(base64.StdEncoding.EncodeToString([]byte("0123456789aX"))), 1)
+		l[3] = bytes.Replace(l[3], []byte(base64.StdEncoding.EncodeToString(body[:12])), []byte(base64.StdEncoding.EncodeToString([]byte("0123456789aX"))), 1)
 		return l
 	}
 	for _, pack := range []func(testing.TB, []byte) []byte{func(_ testing.TB, b []byte) []byte { return b }, compress} {
 		want(t, verifyBytes(t, pack(t, withBody(t, body, same)), verify.Options{}), verify.Intact, 0)
 		want(t, verifyBytes(t, pack(t, withBody(t, body, edited)), verify.Options{}), verify.Altered, 2)
-		want(t, verifyBytes(t, pack(t, withBody(t, body, func(l [][]byte) [][]byte { return slices.Delete(l, 5, 6) })), verify.Options{}), verify.Malformed, 2)
+		want(t, verifyBytes(t, pack(t, withBody(t, body, func(l [][]byte) [][]byte { return slices.Delete(l, 2, 3) })), verify.Options{}), verify.Malformed, 2)
 	}
 }
 
