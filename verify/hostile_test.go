@@ -472,7 +472,10 @@ func mutate(rnd *rand.Rand, good []byte) (b []byte, what string) {
 			at = rnd.IntN(2)*4096 + rnd.IntN(80)
 		case 3: // anywhere
 			at += rnd.IntN(4096)
-		case 4: // one page over another
+		case 4: // one page over another that is not a meta page
+			if page < 2 {
+				continue
+			}
 			from := rnd.IntN(pages) * 4096
 			copy(b[at:at+4096], b[from:from+4096])
 			what += fmt.Sprintf("page %d over %d; ", from/4096, page)
