@@ -254,7 +254,7 @@ func (c *Call) outcome(typ string) chain.Header {
 // settle appends the outcome, which is admitted whatever else is not: its
 // request is in the ledger.
 func (c *Call) settle(p *store.Prepared) (Receipt, error) {
-	t, err := c.e.store.Sequence(func(q *store.Sequencer) error {
+	t, err := c.e.store.SequenceClosing(func(q *store.Sequencer) error {
 		q.Add(p)
 		return nil
 	})

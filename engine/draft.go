@@ -201,9 +201,7 @@ func (b *batch) sequence(q *store.Sequencer) error {
 }
 
 func (b *batch) lookUp(q *store.Sequencer, i int, p *store.Prepared) (err error) {
-	if p.Header.Key != "" {
-		b.own[i], b.known[i], err = q.Key(p.Header.Key)
-	}
+	b.own[i], b.known[i], err = q.Find(p)
 	return err
 }
 

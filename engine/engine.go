@@ -232,11 +232,23 @@ func (e *Engine) Close(ctx context.Context) error {
 	return e.closeErr
 }
 
-// record appends an event of the service's own.
+// record appends an event of the service's own. It may take the room that is
+// kept for closing events: a stop and its checkpoint have to fit.
 func (e *Engine) record(ctx context.Context, h chain.Header, content []byte) (Receipt, error) {
-	r, err := e.store.Append(ctx, store.Draft{Header: h, Content: content})
+	var receipts []Receipt
+	p, err := prepare(h, content)
+	if err == nil {
+		var t *store.Ticket
+		t, err = e.store.SequenceClosing(func(q *store.Sequencer) error {
+			q.Add(p)
+			return nil
+		})
+		if err == nil {
+			receipts, err = t.Wait(ctx)
+		}
+	}
 	if err != nil {
 		return Receipt{}, fmt.Errorf("record %s: %w", h.Type, err)
 	}
-	return r, nil
+	return receipts[0], nil
 }

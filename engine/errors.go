@@ -35,6 +35,9 @@ var (
 	ErrStopping = errors.New("service is stopping")
 	// ErrLatched: storage failed; nothing more is written by this process.
 	ErrLatched = store.ErrLatched
+	// ErrNoSpace: the disk is nearly full, and what is left is kept for the
+	// outcomes of calls and the close of runs. Nothing was written.
+	ErrNoSpace = store.ErrNoSpace
 	// ErrOutcomeUnknown: the wait ended before the event was durable.
 	ErrOutcomeUnknown = store.ErrOutcomeUnknown
 )

@@ -198,7 +198,7 @@ func (e *Engine) CloseRun(ctx context.Context, id string, s CloseSpec) (Run, err
 	if err != nil {
 		return Run{}, fmt.Errorf("close run: %w", err)
 	}
-	t, err := e.store.Sequence(func(q *store.Sequencer) error {
+	t, err := e.store.SequenceClosing(func(q *store.Sequencer) error {
 		q.Add(p)
 		return nil
 	})

@@ -30,7 +30,7 @@ func (e *Engine) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := e.store.Sequence(func(q *store.Sequencer) error {
+	t, err := e.store.SequenceClosing(func(q *store.Sequencer) error {
 		for _, p := range events {
 			q.Add(p)
 		}

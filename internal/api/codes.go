@@ -41,6 +41,7 @@ var (
 	Busy            = Code{"busy", http.StatusTooManyRequests, 1, "too many requests are in hand"}
 	Internal        = Code{"internal", http.StatusInternalServerError, 1, "the service met a fault of its own"}
 	Latched         = Code{"ledger-unavailable", http.StatusServiceUnavailable, 1, "storage failed, and nothing is written until a restart"}
+	NoSpace         = Code{"no-space", http.StatusInsufficientStorage, 1, "the disk is nearly full: calls in flight are still settled, new events are not taken"}
 	Stopping        = Code{"stopping", http.StatusServiceUnavailable, 1, "the service is shutting down"}
 	OutcomeUnknown  = Code{"outcome-unknown", http.StatusGatewayTimeout, 1, "the wait ended before it was known whether the event was kept"}
 	AmbiguousLength = Code{"ambiguous-length", http.StatusBadRequest, 1, "the request gives its length in more than one way"}
@@ -51,7 +52,7 @@ func Codes() []Code {
 	return []Code{
 		BadRequest, BadDraft, ReservedType, Unauthorized, ForeignHost, ForeignOrigin, NotFound, RunUnknown,
 		WrongMethod, RunClosed, RunExists, KeyConflict, FenceStale, NoKey, TooLarge, WrongMedia, NoUpgrade, Busy,
-		Internal, Latched, Stopping, OutcomeUnknown, AmbiguousLength,
+		Internal, Latched, NoSpace, Stopping, OutcomeUnknown, AmbiguousLength,
 	}
 }
 
@@ -101,6 +102,7 @@ var known = []struct {
 }{
 	{engine.ErrOutcomeUnknown, OutcomeUnknown, "repeat the draft with the same key: if the event was kept, the first answer comes again"},
 	{engine.ErrLatched, Latched, "restart docketd: it examines the file before it serves again"},
+	{engine.ErrNoSpace, NoSpace, "make room on the ledger's disk; nothing was written, and nothing is lost"},
 	{engine.ErrStopping, Stopping, "wait until docketd runs again"},
 	{engine.ErrRunClosed, RunClosed, "open another run"},
 	{engine.ErrRunUnknown, RunUnknown, "GET /v1/runs lists the runs"},
