@@ -33,10 +33,9 @@ type deferred struct {
 }
 
 type checkpointCounts struct {
-	signatures   uint64 // good ones
-	withoutKey   uint64 // checkpoints for whose size no key is known
-	withoutRoot  uint64 // checkpoints whose size is not known any more
-	firstCovered uint64
+	signatures  uint64 // good ones
+	withoutKey  uint64 // checkpoints for whose size no key is known
+	withoutRoot uint64 // checkpoints whose size is not known any more
 }
 
 func (k *keyring) init(demanded []*receipt.Verifier, s setup) {
