@@ -24,7 +24,8 @@ func newCostCommand(e *env) *cobra.Command {
 		Long: `Sums the calls by run, model, role or UTC day, with the total. Amounts are exact
 decimals in USD; nothing is rounded. Calls without a price and calls whose usage
 was estimated are counted apart and named: what an unpriced call cost is not in
-any sum.
+any sum. CALLS are those that were answered, FAILED those to which no answer was
+seen: these are of no model, in no sum, and the provider may have billed them.
 
 EXIT STATUS
   0    done
@@ -228,11 +229,25 @@ func (e *env) printBill(b bill) error {
 	if err := e.printNamed("estimated", b.Estimated); err != nil {
 		return err
 	}
+	if b.Total.Failed > 0 {
+		// docs/format.md, section 4: reports say so.
+		if _, err := fmt.Fprintf(e.stdout, "failed: no answer was seen to %s; the provider may have billed them all the same\n", plural(b.Total.Failed, "call")); err != nil {
+			return err
+		}
+	}
 	if b.Apart {
 		_, err := fmt.Fprintln(e.stdout, "calls ended while this was read: the rows may not sum to the total")
 		return err
 	}
 	return nil
+}
+
+// plural spells a number of things.
+func plural(n uint64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func printTotals(w *tabwriter.Writer, name string, t client.Totals) {

@@ -44,9 +44,11 @@ func newRunsOpenCommand(e *env) *cobra.Command {
 		Use:   "open [flags]",
 		Short: "Open a run and print the addresses for its agent",
 		Long: `Opens a run and prints, as shell commands, the variables by which an agent's SDK
-finds docketd: ANTHROPIC_BASE_URL, OPENAI_BASE_URL and DOCKET_RUN. The addresses
-hold the run's token: whoever has them can record calls in this run until it is
-closed.
+finds docketd: ANTHROPIC_BASE_URL, OPENAI_BASE_URL and DOCKET_RUN, and for an
+upstream of docketd.toml DOCKET_BASE_URL_ and its name. The addresses hold the
+run's token: whoever has them can record calls in this run until it is closed.
+Where it fails it prints the shell command false, so that eval fails as well and
+no agent goes on unrecorded.
 
 EXIT STATUS
   0    done
@@ -57,10 +59,14 @@ EXAMPLE
   eval "$(docket runs open --name nightly)"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "run", "name"); err != nil {
-				return err
+			err := notEmpty(cmd, "run", "name")
+			if err == nil {
+				err = e.openRun(cmd.Context(), spec)
 			}
-			return e.openRun(cmd.Context(), spec)
+			if err != nil && !e.json {
+				fmt.Fprintln(e.stdout, "false")
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&spec.Run, "run", "", "id of the run; a random one if left out")
@@ -147,14 +153,27 @@ func (e *env) openRun(ctx context.Context, spec client.RunSpec) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "export DOCKET_RUN=%s\n", shellQuote(r.Run))
 	for _, name := range slices.Sorted(maps.Keys(r.BaseURLs)) {
-		if variable := baseVariables[name]; variable != "" {
-			fmt.Fprintf(&b, "export %s=%s\n", variable, shellQuote(r.BaseURLs[name]))
-		} else {
-			fmt.Fprintf(&b, "# upstream %s: %s\n", name, clean(r.BaseURLs[name]))
+		variable := baseVariables[name]
+		if variable == "" {
+			variable = "DOCKET_BASE_URL_" + variableName(name)
 		}
+		fmt.Fprintf(&b, "export %s=%s\n", variable, shellQuote(r.BaseURLs[name]))
 	}
 	_, err = fmt.Fprint(e.stdout, b.String())
 	return err
+}
+
+// variableName spells an upstream's name as a part of a shell variable's.
+func variableName(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z' || r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, name)
 }
 
 // shellQuote makes s one word of a POSIX shell, whatever stands in it.
@@ -175,5 +194,8 @@ func (e *env) closeRun(ctx context.Context, id string, spec client.CloseSpec) er
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s closed: %d events, %d calls, %s USD, %d unpriced, %d failed\n", clean(r.Run),
 		r.Events, r.Totals.Calls, clean(r.Totals.CostUSD), r.Totals.Unpriced, r.Totals.Failed)
+	if err == nil && r.Totals.Failed > 0 {
+		e.note("no answer was seen to %s; the provider may have billed them all the same", plural(r.Totals.Failed, "call"))
+	}
 	return err
 }

@@ -65,7 +65,7 @@ EXAMPLE
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:7423", "loopback address and port; :0 picks a free port on 127.0.0.1")
 	flags.BoolVar(&o.init, "init", false, "make a ledger first, as docketd init does, where there is none")
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json, on standard error")
-	flags.BoolVar(&o.verbose, "verbose", false, "log each call")
+	flags.BoolVar(&o.verbose, "verbose", false, "log what only matters when something is looked for, too")
 	return cmd
 }
 

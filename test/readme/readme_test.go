@@ -33,7 +33,8 @@ func TestCommandsOfTheReadmeRun(t *testing.T) {
 		if strings.Contains(block, "make build") {
 			continue // done below, into a folder of its own
 		}
-		script.WriteString(block)
+		// Another service may have the usual port while this test runs.
+		script.WriteString(strings.ReplaceAll(block, "docketd run &", "docketd run --listen 127.0.0.1:0 &\n"))
 		if strings.Contains(block, "docketd run") {
 			script.WriteString("until docket status >/dev/null 2>&1; do sleep 0.1; done\n")
 		}
