@@ -171,7 +171,7 @@ func (h *Handler) consider(run engine.Run, a address, r *http.Request) (upstream
 		err := errors.New("docket does not switch protocols, since it could not meter what follows; use HTTP/1.1")
 		return up, spec, no(CodePolicy, http.StatusUpgradeRequired, err)
 	}
-	if err := admit(up.dialect, r, a.path); err != nil {
+	if err := admit(up.dialect, r, a); err != nil {
 		return up, spec, no(CodePolicy, statusOf(CodePolicy), err)
 	}
 	if r.ContentLength > h.maxBody {

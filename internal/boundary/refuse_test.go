@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -71,6 +72,11 @@ func TestRefused(t *testing.T) {
 		{"long path", "GET", "openai", long, nil, "(too long, 3001 bytes)"},
 		{"gemini", "POST", "gemini", "/v1beta/models/gemini-3-flash:generateContent", nil, ""},
 		{"override", "GET", "openai", "/v1/models", []string{"X-HTTP-Method-Override", "POST"}, ""},
+		// A base URL joined to itself must bring no token into the ledger.
+		{"own token", "POST", "openai", "/v1/b/" + b.token + "/openai/v1/chat/completions", nil, "(holds a run token)"},
+		{"own token alone", "GET", "openai", "/v1/models/" + b.token, nil, "(holds a run token)"},
+		{"own token escaped", "GET", "openai", "/v1/models/%" + fmt.Sprintf("%02x", b.token[0]) + b.token[1:], nil, "(holds a run token)"},
+		{"another token", "POST", "openai", "/v1/b/0123456789abcdef0123456789ABCDEF/openai/v1/chat/completions", nil, "(holds a run token)"},
 		{"long model", "POST", "openai", "/v1/chat/completions", []string{"X-Body", `{"model":"` + strings.Repeat("m", 2000) + `"}`}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,8 +111,8 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
-	if n := b.handler.Refusals()[boundary.CodePolicy]; n != 17 {
-		t.Errorf("%d refusals counted, want 17", n)
+	if n := b.handler.Refusals()[boundary.CodePolicy]; n != 21 {
+		t.Errorf("%d refusals counted, want 21", n)
 	}
 }
 

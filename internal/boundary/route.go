@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/docket-audit/docket/internal/meter"
@@ -36,6 +37,12 @@ func parseAddress(u *url.URL) (a address, ok bool) {
 // any length can stand there, and no record is to grow with it.
 func recordable(a address, method string) (name, verb, path string) {
 	name, verb, path = a.upstream, method, a.path
+	if holdsToken(a, name) {
+		name = "(holds a run token)"
+	}
+	if holdsToken(a, path) {
+		path = "(holds a run token)"
+	}
 	if len(name) > maxUpstreamName || !upstreamName.MatchString(name) {
 		name = fmt.Sprintf("(not a name, %d bytes)", len(name))
 	}
@@ -48,13 +55,32 @@ func recordable(a address, method string) (name, verb, path string) {
 	return name, verb, path
 }
 
+// innerAddress is a run's address within a path.
+var innerAddress = regexp.MustCompile(`(?i)/b/[0-9a-f]{32}(/|$)`)
+
+// holdsToken says whether text shows this run's token, or an address with one,
+// whether or not it is escaped: a base URL that was joined to itself does. A
+// token is secret as long as its run is open, so such text is neither recorded
+// nor sent to a provider.
+func holdsToken(a address, text string) bool {
+	plain, err := url.PathUnescape(text)
+	if err != nil {
+		plain = text
+	}
+	return strings.Contains(strings.ToLower(plain), strings.ToLower(a.token)) || innerAddress.MatchString(plain)
+}
+
 // overrides are headers by which some servers take one method for another.
 var overrides = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
 // admit says why a request is not forwarded, or nil. What is forwarded is
 // metered, or of a kind that no provider bills (docs/design/metering.md,
 // section 5): a route that docket does not know is never free.
-func admit(dialect string, r *http.Request, path string) error {
+func admit(dialect string, r *http.Request, a address) error {
+	path := a.path
+	if holdsToken(a, path) {
+		return errors.New("the path holds a run's token once more: the base URL was joined to itself; give the client the base URL alone")
+	}
 	if err := plainPath(path); err != nil {
 		return err
 	}
