@@ -122,6 +122,9 @@ func (in *input) conclude(ctx context.Context, j *judge, w *walker, open func() 
 		}
 	}
 	e.bodies = e.bodies || e.seen && j.bodies.lines
+	if !e.seen {
+		j.bodyForm(j.n + 1) // no event comes any more that would report it
+	}
 	j.finish(e)
 	j.report.conclude(&j.faults)
 	return j.report, nil

@@ -1,6 +1,9 @@
 package verify
 
-import "github.com/docket-audit/docket/chain"
+import (
+	"github.com/docket-audit/docket/chain"
+	"github.com/docket-audit/docket/receipt"
+)
 
 // created judges the content of event 1, the id and the genesis value, and
 // takes the first keys from it. sound says whether the steps before hold.
@@ -14,6 +17,12 @@ func (j *judge) created(it *item, sound bool) bool {
 	if err != nil {
 		j.fault(Malformed, 1, stepContent, h, "content of ledger.created: %v", err)
 		return false
+	}
+	if c.Continues != nil && c.Continues.Checkpoint != "" {
+		if _, err := receipt.ParseSignedCheckpoint(c.Continues.Checkpoint); err != nil {
+			j.fault(Malformed, 1, stepContent, h, "content of ledger.created: /continues/checkpoint: %v", err)
+			return false
+		}
 	}
 	ok := sound
 	if id := chain.LedgerID(c.Keys, c.Nonce); id != c.Ledger {
@@ -223,7 +232,9 @@ func (j *judge) outcome(it *item, r *runState) {
 			of.open--
 		}
 	case j.partial():
-	case j.isRange() && h.Call < j.first && !j.calls.before[h.Call]:
+	// Only a run that began before the range can have a request there, and
+	// event 1 is none.
+	case j.isRange() && (r == nil || r.given) && h.Call > 1 && h.Call < j.first && !j.calls.before[h.Call]:
 		j.calls.before[h.Call] = true
 	default:
 		j.fault(Unaccounted, h.Seq, stepRun, h, "event %d is no request that waits for an outcome", h.Call)
