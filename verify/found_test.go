@@ -20,6 +20,8 @@ func TestFound(t *testing.T) {
 		"range-call-1-created": {verify.Unaccounted, 3},
 		// continues.checkpoint is a note or null.
 		"cont-cp-garbage": {verify.Malformed, 1},
+		// The cost step comes before the run's, also for a run that never began.
+		"closed-no-open-totals": {verify.CostMismatch, 2},
 		// A malformed body line in front of a missing trailer.
 		"body-malformed-no-trailer": {verify.Malformed, 42},
 	}

@@ -359,9 +359,17 @@ func TestForeignFiles(t *testing.T) {
 	}
 	db.Close()
 	want(t, verifyFile(t, fresh, verify.Options{}), verify.Malformed, 1)
-	for _, path := range []string{filepath.Join(t.TempDir(), "absent"), t.TempDir()} {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A pipe that nobody writes to must not hold it.
+	for _, path := range []string{filepath.Join(t.TempDir(), "absent"), t.TempDir(), pipe, "/dev/zero"} {
 		if _, err := verify.File(context.Background(), path, verify.Options{}); err == nil {
 			t.Errorf("%s: no error", path)
+		}
+		if _, err := verify.OpenSource(path); err == nil {
+			t.Errorf("%s: a source", path)
 		}
 	}
 }

@@ -91,6 +91,9 @@ func (j *judge) costs(it *item) {
 		}
 	}
 	r := j.runs[h.Run]
+	if r == nil && !(j.isRange() && h.RunSeq > 1) {
+		r = &runState{} // nothing is in the ledger of a run that never began
+	}
 	if h.Totals == nil || j.partial() || r == nil || r.given {
 		return
 	}

@@ -51,16 +51,8 @@ type Source struct {
 // OpenSource opens the database file at path. An error that wraps ErrTorn,
 // ErrNotLedger or ErrSchema is about the file, any other about reading it.
 func OpenSource(path string) (*Source, error) {
-	f, err := os.Open(path)
+	f, info, err := openRegular(path)
 	if err != nil {
-		return nil, fmt.Errorf("open ledger: %w", err)
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err != nil {
-		f.Close()
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
 	s, err := newSource(f, f, info.Size())

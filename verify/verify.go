@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/docket-audit/docket/chain"
@@ -66,18 +67,14 @@ func File(ctx context.Context, path string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, info, err := openRegular(path)
+	if errors.Is(err, errIrregular) {
+		return nil, fmt.Errorf("open input %s: %w; give - to read a stream", path, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open input: %w", err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("stat input: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("open input %s: not a regular file; give - to read a stream", path)
-	}
 	in := &input{ra: f, file: f, size: info.Size(), opts: opts}
 	r, err := in.verify(ctx)
 	if err != nil {
@@ -89,6 +86,26 @@ func File(ctx context.Context, path string, o Options) (*Report, error) {
 		return unsettled(r.Kind), nil
 	}
 	return r, nil
+}
+
+var errIrregular = errors.New("not a regular file")
+
+// openRegular opens a file and refuses anything else without waiting: a pipe
+// that nobody writes to would hold an open for ever.
+func openRegular(path string) (*os.File, os.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errIrregular
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
 }
 
 // Reader verifies a stream of the same kinds. A long one is kept in a

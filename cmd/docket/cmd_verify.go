@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"syscall"
 
 	"github.com/docket-audit/docket/verify"
 	"github.com/spf13/cobra"
@@ -89,8 +91,8 @@ func (e *env) verify(ctx context.Context, path string, expect, vkeys []string) e
 }
 
 // maxDemand bounds a file that is given as an anchor or a key. A receipt of a
-// long run is the largest.
-const maxDemand = 1 << 30
+// long run is the largest: verify takes no larger one.
+const maxDemand = 256 << 20
 
 // demands reads what the caller demands. What can't be read ends the command:
 // a check that was asked for is never left out.
@@ -117,11 +119,18 @@ func demands(expect, vkeys []string) (o verify.Options, err error) {
 }
 
 func readBounded(path string) ([]byte, error) {
-	f, err := openRegular(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not hold it
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	} else if info.Size() > maxDemand {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxDemand)
+	}
 	b, err := io.ReadAll(io.LimitReader(f, maxDemand+1))
 	if err == nil && len(b) > maxDemand {
 		err = fmt.Errorf("%s is larger than %d bytes", path, maxDemand)

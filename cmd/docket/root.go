@@ -35,7 +35,10 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	// An interrupt ends a command in order, so that no part of a file stays.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A second signal ends it at once: an open of a pipe waits for nothing else.
+	context.AfterFunc(ctx, stop)
 	root := newRootCommand(e)
+	onceEach(root)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -122,6 +122,9 @@ func (e *exchange) head(res *http.Response) error {
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return errSwitched
 	}
+	if res.StatusCode < 100 {
+		return errStatus
+	}
 	// The server would make up what the provider did not say.
 	for _, name := range []string{"Content-Type", "Date"} {
 		if res.Header[name] == nil {
@@ -159,7 +162,7 @@ func (e *exchange) startFilter(res *http.Response) {
 func (e *exchange) headless(_ http.ResponseWriter, r *http.Request, err error) {
 	e.silence.Stop()
 	why := refusal{status: http.StatusBadGateway, message: "no answer from upstream " + e.up.name + ": " + kindOf(err)}
-	if e.status != 0 {
+	if e.observer != nil {
 		e.settle(engine.EndedCut)
 	} else {
 		reason := failReason(context.Cause(e.ctx), err)
@@ -186,7 +189,7 @@ func (e *exchange) headless(_ http.ResponseWriter, r *http.Request, err error) {
 func (e *exchange) ending() string {
 	cause := context.Cause(e.ctx)
 	switch {
-	case e.status == 0:
+	case e.observer == nil:
 		return failReason(cause, nil)
 	case e.whole:
 		return engine.EndedComplete
@@ -203,7 +206,7 @@ func (e *exchange) settle(how string) {
 	e.settled = true
 	e.unwatch() // a settled call's context ends, and that is no reason to stop
 	took := time.Since(e.began)
-	if e.status == 0 {
+	if e.observer == nil {
 		_, e.failed = e.call.Fail(how, took)
 	} else {
 		_, e.failed = e.call.Respond(engine.Response{

@@ -20,6 +20,7 @@ var (
 	errStopped  = errors.New("the run was closed or the service stops")
 	errLeft     = errors.New("the client left")
 	errSwitched = errors.New("upstream switched protocols unasked")
+	errStatus   = errors.New("upstream answered with a status that HTTP does not have")
 )
 
 // transports sends to upstreams: one for https, one for http, which reaches
@@ -112,7 +113,7 @@ func endReason(cause error) string {
 }
 
 // known are errors of this package: their text is docket's own.
-var known = []error{errAddress, errSilent, errStopped, errLeft, errSwitched}
+var known = []error{errAddress, errSilent, errStopped, errLeft, errSwitched, errStatus}
 
 // kindOf names an error for logs and people. It never gives the text of an
 // error from elsewhere: that can repeat what an upstream sent, and an upstream

@@ -171,6 +171,25 @@ func TestLyingUpstream(t *testing.T) {
 	}
 }
 
+// TestOddStatus: a head came, whatever stands in it, so the call was answered.
+func TestOddStatus(t *testing.T) {
+	for _, status := range []int{0, 99} {
+		url := rawProvider(t, func(conn net.Conn) {
+			readHead(conn)
+			_, _ = fmt.Fprintf(conn, "HTTP/1.1 %03d x\r\nContent-Length: 2\r\n\r\n{}", status)
+		})
+		b := newBench(t, setup{upstreams: upstreams(url)})
+		res, got, err := b.do(http.MethodPost, b.url("openai", "/v1/chat/completions"), strings.NewReader(chatBody))
+		if err != nil || res.StatusCode != http.StatusBadGateway {
+			t.Fatalf("%03d: %v %q %v", status, res, got, err)
+		}
+		one := b.only()
+		if one.outcome.Type != chain.TypeResponse || one.outcome.content["ended"] != "cut" || one.outcome.content["http_status"] != float64(status) {
+			t.Errorf("%03d: outcome %s %v", status, one.outcome.Type, one.outcome.content)
+		}
+	}
+}
+
 // TestHeaderBomb ends a call whose provider sends a head without end.
 func TestHeaderBomb(t *testing.T) {
 	url := rawProvider(t, func(c net.Conn) {

@@ -108,7 +108,7 @@ var table = map[string]row{
 	},
 	"cmd/docket": {
 		docket:  []string{"internal/client", "verify", "receipt", "internal/meter", "chain", "internal/durable"},
-		outside: []string{"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6", compress, "golang.org/x/term"},
+		outside: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6", compress, "golang.org/x/term"},
 		never:   []string{"store", "engine", "migrations", "internal/api", "internal/boundary", "lock"},
 	},
 
