@@ -15,11 +15,13 @@ test: ## formats, vets and tests everything
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted (gofmt -w):"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 ifneq ($(CC_FOUND),)
-	$(GO) test -race $$($(GO) list ./... | grep -v '/verify$$')
-	@# Most of verify's tests change bytes in one goroutine, ten times as slow under
-	@# the detector: what is parallel runs with it, and all of it without.
+	$(GO) test -race $$($(GO) list ./... | grep -v -e '/verify$$' -e '/cmd/docket$$')
+	@# Most of verify's tests change bytes in one goroutine, and the scripts of docket
+	@# start a process a line, many times as slow under the detector: what is parallel
+	@# runs with it, and all of it without.
 	$(GO) test -race -run '^(TestReportIsTheSame|TestSeams|TestProgressAndCancel|TestFileChanges)$$' ./verify
-	$(GO) test ./verify
+	$(GO) test -race -run '^Test(BrokenStreams|Interrupt|TrailerWatch|NoProgressIntoPipes)$$' ./cmd/docket
+	$(GO) test ./verify ./cmd/docket
 else
 	@echo "no C compiler found: RACES ARE NOT CHECKED in this run"
 	CGO_ENABLED=0 $(GO) test ./...
